@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -18,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from kernel.asking.responder import Ask, Reply
 from runtime.models import dialects, thinking
 from runtime.models.answers import Reader
+from runtime.models.certificates import trusted
 from runtime.models.endpoints import ALIASES, ENDPOINTS, OWN
 from runtime.models.provider import SCHEMA_TOKENS, Provider
 from runtime.models.refusals import LIMITS
 from runtime.models.window import in_answer, in_props, in_table
-from runtime.received import ACCEPTED, held, hold
 from runtime.secrets.known import secret_of
 
 if TYPE_CHECKING:
@@ -70,11 +69,25 @@ class OpenAI(Provider):
         google = self.endpoint is ENDPOINTS["gemini"] and dialects.for_signatures(self.model)
         return dialects.signed(messages) if google else super().dialect(messages)
 
+    @property
+    def address(self) -> str:
+        """The address that requests go to."""
+        return self.url
+
     async def load(self) -> None:
-        """Import the package in a thread, and make its client: that takes longer than some time-outs."""
-        await asyncio.to_thread(_httpx)
-        self._connected()
+        """Import the package in a thread, and make its client: that takes longer than some time-outs.
+
+        So do certificates, and a program that prints the key.
+        """
+        headers = await asyncio.to_thread(self._prepare)
+        self._connected(headers)
         self.warm()
+
+    def _prepare(self) -> dict[str, str]:
+        if self.url.startswith("https://"):
+            trusted(self.ca_bundle)
+        _connections()
+        return self._headers()
 
     def warm(self) -> None:
         """Begin to ask the server for its window, once. Nobody waits for the answer."""
@@ -92,27 +105,30 @@ class OpenAI(Provider):
         if "window" in self.servers.known(self.server, ASKED_AGAIN):
             return
         with suppress(Exception):  # an answer from outside, which nothing depends on
-            name, timeout = self.model.partition("/")[2] or self.model, WINDOW_SECONDS
-            headers = {"Authorization": f"Bearer {self._bearer()}", **ACCEPTED}
-            hooks = {"response": [lambda response: hold(response, LARGEST_LIST, _httpx())]}
-            verify = not self.url.startswith("http://")
-            with _httpx().Client(
-                headers=headers, timeout=timeout, event_hooks=hooks, verify=verify
-            ) as client:
-                answer = client.get(f"{self.url.rstrip('/')}/models")
+            name = self.model.partition("/")[2] or self.model
+            limits = {"timeout": WINDOW_SECONDS, "most": LARGEST_LIST, "bundle": self.ca_bundle}
+            with _connections().blocking_client(self.url, self._headers(), **limits) as client:
+                answer = client.get("models")
                 if answer.is_error and answer.status_code != NO_PAGE:  # another time it may say it
                     return
                 window, trained = in_answer(answer.json(), name)
                 if not window and trained:  # llama.cpp: the server may have been started with less
-                    props = client.get(f"{self.url.rstrip('/').removesuffix('/v1')}/props")
+                    props = client.get(f"{str(client.base_url).rstrip('/').removesuffix('/v1')}/props")
                     window = in_props(props.json()) if props.is_success else None
             self.servers.learn(self.server, window=window or trained or 0)
 
+    def _headers(self) -> dict[str, str]:
+        """The headers of each request: those of the settings, and the key unless they have another."""
+        own = self.own_headers()
+        has_key = any(name.lower() == "authorization" for name in own)
+        headers = own if has_key else {"Authorization": self._bearer(), **own}
+        return {name: value for name, value in headers.items() if value}
+
     def _bearer(self) -> str:
-        """The key; a server on the user's own machine needs none."""
-        if self.endpoint.local and not self.key_env:
-            return (self.key_name and secret_of(self.key_name)) or "none"
-        return self.key(self.key_name)
+        """The header with the key; a server on the user's own machine needs none, nor one with headers."""
+        optional = self.endpoint.local and not self.key_env and not self.key_command
+        key = (self.key_name and secret_of(self.key_name)) if optional else self.key(self.key_name)
+        return f"Bearer {key or 'none'}" if key or not self.headers else ""
 
     async def send(self, ask: Ask, seconds: float) -> Reply:
         """Make one call and read its answer, whether it is a stream or not."""
@@ -144,7 +160,7 @@ class OpenAI(Provider):
                 if piece is None:
                     break
                 reader.take(piece)
-        except (_httpx().TransportError, OSError):  # also a limit of time
+        except (_connections().httpx.TransportError, OSError):  # also a limit of time
             if not reader.complete:
                 raise
 
@@ -156,20 +172,15 @@ class OpenAI(Provider):
             return _limit(idle, f"the reply stalled within {idle:g} s")
         return _limit(begun + first - time.monotonic(), f"no reply began within {first:g} s")
 
-    def _connected(self) -> httpx.AsyncClient:
+    def _connected(self, headers: Mapping[str, str] | None = None) -> httpx.AsyncClient:
         """The client. Its connections belong to one event loop."""
         loop = asyncio.get_running_loop()
         if self._client is None or self._client[1] is not loop:
-            timeout = _httpx().Timeout(self.timeout.total, connect=self.timeout.connect)
-            client = _httpx().AsyncClient(
-                base_url=self.url,
-                headers={"Authorization": f"Bearer {self._bearer()}", **ACCEPTED},
-                event_hooks={"response": [held]},
-                timeout=timeout,
-                follow_redirects=True,
-                verify=not self.url.startswith("http://"),  # certificates take time to load
-            )
-            self._client = client, loop
+            connections = _connections()
+            timeout = connections.httpx.Timeout(self.timeout.total, connect=self.timeout.connect)
+            given = self._headers() if headers is None else headers
+            made = connections.client(self.url, given, timeout=timeout, bundle=self.ca_bundle)
+            self._client = made, loop
         return self._client[0]
 
     def _request(self, ask: Ask) -> dict[str, Any]:
@@ -212,9 +223,8 @@ async def _limit(seconds: float, what: str) -> AsyncGenerator[None]:
         raise
 
 
-def _httpx() -> Any:
-    # the libraries of its command line take 4 MB and a third of its import; it allows for their absence
-    sys.modules.setdefault("httpx._main", None)  # pyright: ignore[reportArgumentType]
-    import httpx
+def _connections() -> Any:
+    """The module that makes clients; it imports `httpx`."""
+    from runtime.models import connections
 
-    return httpx
+    return connections

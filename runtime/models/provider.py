@@ -27,6 +27,8 @@ from kernel.asking.responder import FREE, Ask, Reply, Responder, Tier, Usage, Wa
 from kernel.document.amounts import MOST_AT_ONCE, whole
 from kernel.document.escaping import to_json
 from kernel.errors import ConfigurationError, FractalError, ProviderError, ReplyError
+from runtime import addresses
+from runtime.addresses import is_loopback
 from runtime.models import dialects, json_form, thinking
 from runtime.models.answers import Answer, encodable
 from runtime.models.changes import Changes
@@ -48,6 +50,7 @@ from runtime.models.failures import (
     words_of,
 )
 from runtime.models.faults import Fault
+from runtime.models.keys import command_words, headers_of, printed_key
 from runtime.models.prices import (
     LOCAL_PROVIDERS,
     NOTHING,
@@ -67,11 +70,12 @@ from runtime.models.refusals import (
 )
 from runtime.models.servers import Servers
 from runtime.models.window import LOCAL, Window, in_table, valid
+from runtime.proxies import proxy_for
 from runtime.received import LIMIT, of_reply
 from runtime.secrets.known import learn_secrets, secret_of
 from runtime.secrets.redaction import redact
 from runtime.text.json_reader import read_reply
-from runtime.workspace.settings import Timeouts, is_loopback
+from runtime.workspace.settings import Timeouts
 
 SCHEMA_TOKENS = 100  # larger schemas are described in words; kernel.md, "Prompt"
 MESSAGE_TOKENS = 6  # the overhead of a message
@@ -119,6 +123,9 @@ class Provider(Responder, ABC):
         name: str = "",
         api_base: str | None = None,
         key_env: str | None = None,
+        key_command: str | Sequence[str] = (),
+        headers: Mapping[str, str] | None = None,
+        ca_bundle: str = "",
         price: Price | None = None,
         timeout: Any = None,
         retries: int = 6,
@@ -132,8 +139,11 @@ class Provider(Responder, ABC):
         context: int | None = None,
         servers: Servers | None = None,
     ) -> None:
-        """Name a model.
+        """Name a model. Raises `ConfigurationError` for an address or a command that cannot be meant.
 
+        key_env: the variable with the key. key_command: the program that prints it, with its arguments.
+        headers: more headers of each request; an empty value leaves one out.
+        ca_bundle: certificates that the server may have beside the usual ones.
         price: None uses litellm's table; a model without an entry is free on a loopback address only.
         timeout: seconds for one call, or its four limits.
         retries: the first after `backoff` seconds, each later one after twice as long.
@@ -149,8 +159,13 @@ class Provider(Responder, ABC):
         self.model = model
         self.name = name or model
         self.tier: Tier = tier
-        self.api_base = api_base
-        self.key_env = key_env
+        try:
+            self.api_base = addresses.normal(api_base) if api_base else None
+        except ValueError as error:
+            raise ConfigurationError(f"{self.name}: api_base: {error}") from None
+        api_base = self.api_base
+        self.key_env, self.key_command = key_env, command_words(key_command)
+        self.headers, self.ca_bundle = dict(headers or {}), ca_bundle
         self.given_price = price
         self.price = price or known_price(model) or (NOTHING if is_loopback(api_base) else None)
         self.context = context
@@ -163,7 +178,6 @@ class Provider(Responder, ABC):
         learn_secrets(self.options)
         self.provider = model.partition("/")[0] if "/" in model else "openai"
         self._brake = _brake_of(f"{self.provider} {api_base or ''}")
-        self._at = f"{self.name} at {api_base}" if api_base else self.name
         facts = self.servers.known(self.server)
         self.refused: set[str] = {each for each in PARTS if each in facts.get("without", ())}
         """Optional parts of a request that the server has refused, and that are left out since."""
@@ -189,7 +203,19 @@ class Provider(Responder, ABC):
     @property
     def server(self) -> str:
         """The name under which facts about this model at its address are remembered."""
-        return f"{self.api_base or self.provider} {self.model}"
+        return f"{addresses.shown(self.api_base) if self.api_base else self.provider} {self.model}"
+
+    @property
+    def _at(self) -> str:
+        """Where the model is, for messages: with its address, and the proxy on the way."""
+        proxy = proxy_for(self.address) if self.address else None
+        at = f" at {addresses.shown(self.api_base)}" if self.api_base else ""
+        return f"{self.name}{at}{f' through {proxy}' if proxy else ''}"
+
+    @property
+    def address(self) -> str:
+        """The address that requests go to; "" where the client's library knows it."""
+        return self.api_base or ""
 
     @property
     def is_local(self) -> bool:
@@ -516,11 +542,15 @@ class Provider(Responder, ABC):
         )
 
     def key(self, variable: str) -> str:
-        """The key in an environment variable, without what stands around it; raises `ConfigurationError`."""
-        key = secret_of(variable)
+        """The key that the command prints, else that in the variable; raises `ConfigurationError`."""
+        key = printed_key(self.key_command) if self.key_command else secret_of(variable)
         if not key:
             raise ConfigurationError(f"{self.name}: the environment variable {variable} is not set")
         return key
+
+    def own_headers(self) -> dict[str, str]:
+        """The headers of the settings, with their variables replaced; raises `ConfigurationError`."""
+        return headers_of(self.headers)
 
     def longest(self, ask: Ask) -> int:
         """Maximum tokens of the reply, with those of the model's thinking."""
@@ -535,6 +565,7 @@ class Provider(Responder, ABC):
             fix = (
                 f"set {self.key_name}" if self.key_name else "name its variable with options: {key_env: NAME}"
             )
+            fix = "see that key_command prints the right one" if self.key_command else fix
             raise ConfigurationError(
                 f"{self._at}: the provider refused the key ({text}); {fix} and run `fractal resume`"
             ) from None

@@ -8,20 +8,27 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
-from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from kernel.document.frontmatter import NAME
 from kernel.errors import ConfigurationError, explained
 from kernel.loop.budget import Bounds
-from runtime import user_files
+from runtime import addresses, user_files
 from runtime.plugins import EMBEDDERS, installed
 from runtime.sandbox.limits import Limits
 from runtime.secrets.known import learn_secrets
+from runtime.variables import unquoted
 from runtime.workspace.workspace import POSTGRES, settings_files
 
 if TYPE_CHECKING:
@@ -67,13 +74,9 @@ _TIMEOUT = (
 )
 
 
-def is_loopback(address: str | None) -> bool:
-    """Whether a server's address is on this machine."""
-    host = urlsplit(address or "").hostname or ""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
+Address = Annotated[str, AfterValidator(lambda text: addresses.normal(text) if text else text)]
+_KEY_COMMAND = "program that prints the key, with its arguments; it runs without a shell"
+_HEADERS = "headers of its requests, by name; `${NAME}` is a variable of the environment"
 
 
 class Rung(BaseModel):
@@ -85,7 +88,11 @@ class Rung(BaseModel):
     tier: Literal["worker", "oversight"] = Field(
         "worker", description="it plans and acts, or it reviews that and takes over what a worker cannot do"
     )
-    api_base: str | None = Field(None, description="address of a server that speaks the provider's protocol")
+    api_base: Address | None = Field(
+        None, description="address of a server that speaks the provider's protocol"
+    )
+    key_command: str | tuple[str, ...] = Field((), description=_KEY_COMMAND)
+    headers: dict[str, str] = Field(default_factory=dict, description=_HEADERS)
     price: Price | None = Field(None, description="USD for a million tokens, where none is known")
     context: int | None = Field(None, ge=SMALLEST_WINDOW, le=LARGEST_WINDOW, description=_CONTEXT)
     timeout: Seconds | Timeouts | None = Field(None, description=_TIMEOUT)
@@ -140,7 +147,13 @@ class Config(BaseModel):
         description="the model: `openai/…` and others (docs/using-a-model.md), `llama:PATH.gguf`, `mailbox`, "
         "`replay:RUN`, `scripted:FILE` or `reflex`",
     )
-    api_base: str | None = Field(None, description="address of the model's server")
+    api_base: Address | None = Field(None, description="address of the model's server")
+    key_command: str | tuple[str, ...] = Field((), description=f"of `model`: {_KEY_COMMAND}")
+    headers: dict[str, str] = Field(default_factory=dict, description=f"of `model`: {_HEADERS}")
+    ca_bundle: str | None = Field(
+        None,
+        description="file or folder of certificates (PEM) that model servers may have beside the usual ones",
+    )
     price: Price | None = Field(None, description="price of `model`, where none is known")
     context: int | None = Field(
         None, ge=SMALLEST_WINDOW, le=LARGEST_WINDOW, description=f"of `model`: {_CONTEXT}"
@@ -595,6 +608,8 @@ def read(path: Path, root: Path) -> Mapping[str, Any]:
         raise ConfigurationError(f"{path}: a mapping of settings is needed")
     if path.parent == root.parent and isinstance(data.get("skills"), list):
         data["skills"] = [str(path.parent / Path(str(name)).expanduser()) for name in data["skills"]]
+    if isinstance(data.get("ca_bundle"), str):
+        data["ca_bundle"] = str(path.parent / Path(data["ca_bundle"]).expanduser())
     return data
 
 
@@ -607,7 +622,9 @@ def _environment() -> Mapping[str, Any]:
             import yaml
 
             try:
-                values[name] = text if name in ("model", "api_base") else yaml.safe_load(text)
+                # a name with a colon, or an address, is no YAML
+                plain = name in ("model", "api_base")
+                values[name] = unquoted(text) if plain else yaml.safe_load(text)
                 learn_secrets(values)
             except Exception:  # YAML raises its own family, and others for what goes too deep
                 raise ConfigurationError(f"FRACTAL_{name.upper()}: {text[:80]!r} cannot be read") from None

@@ -17,12 +17,13 @@ from typing import Any, NamedTuple, cast
 from kernel import disk
 from kernel.errors import ConfigurationError
 from runtime import locks, pinned
+from runtime.addresses import is_loopback
 from runtime.workspace import found, ownership
 from runtime.workspace.allowed import VARIABLE as VARIABLE
 from runtime.workspace.allowed import Item, digest, everything, known, place
 from runtime.workspace.allowed import Untrusted as Untrusted
 from runtime.workspace.allowed import waiting as waiting
-from runtime.workspace.settings import Config, is_loopback, read, user_file
+from runtime.workspace.settings import Config, read, user_file
 from runtime.workspace.workspace import POSTGRES, Workspace, settings_files
 
 PATIENCE = 10.0
@@ -210,20 +211,24 @@ def _is_known(model: str | None) -> bool:
 
 def _only_chooses(rung: Any) -> bool:
     here = rung.api_base is None or is_loopback(rung.api_base)
-    return _is_known(rung.model) and here and not rung.options and rung.price is None
+    own = rung.options or rung.headers or rung.key_command
+    return _is_known(rung.model) and here and not own and rung.price is None
 
 
 CHOICES: Mapping[str, Lowers] = {
     "model": Lowers("a model of another provider than the known ones", lambda value, _: not _is_known(value)),
     "api_base": Lowers("an address that is not on this machine", lambda value, _: not is_loopback(value)),
     "ladder": Lowers(
-        "a rung with another provider, an address elsewhere, a price or options",
+        "a rung with another provider, an address elsewhere, a price, a key's command, headers or options",
         lambda value, _: not all(map(_only_chooses, value)),
     ),
 }
 """Who reads the task. Where the file changed while a run worked, any value needs trust."""
 NEEDS_TRUST: Mapping[str, Lowers] = {
     **CHOICES,
+    "key_command": _always,  # it runs outside of the sandbox
+    "headers": _always,  # they may send variables of the environment elsewhere
+    "ca_bundle": _always,
     "price": _always,
     **dict.fromkeys(("calls", "tokens", "usd"), _more),
     "lifeforce": Lowers(

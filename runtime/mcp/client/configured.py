@@ -20,6 +20,7 @@ from typing import Any, cast
 from kernel.errors import ConfigurationError
 from runtime import user_files
 from runtime.secrets.known import learn_secrets
+from runtime.variables import expanded
 
 LARGEST = 1_000_000
 """Bytes of a settings file; a larger file is an error."""
@@ -29,7 +30,6 @@ OWN = "mcp.json"
 """The name of the user's own file."""
 FOLDER = "FRACTAL_FOLDER"
 """The variable that stands for the folder that runs work in."""
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _HTTP = ("http", "streamable-http", "streamableHttp", "streamable_http")
 _KINDS: Mapping[str, tuple[type, str]] = {
     "command": (str, "a string"),
@@ -272,14 +272,10 @@ def _expanded(place: str, value: Any, environ: Mapping[str, str]) -> str:
     if not isinstance(value, str | int | float) or isinstance(value, bool):
         raise ValueError(f"{place}: must be a string")
 
-    def expand(hit: re.Match[str]) -> str:
-        name, default = hit[1], hit[2]
-        if default is None and name not in environ:
-            fix = f"set it, or write ${{{name}:-default}}"
-            raise ValueError(f"{place}: the environment variable {name} is not set; {fix}")
-        return environ.get(name) or default or ""
-
-    text = _VARIABLE.sub(expand, str(value))
+    try:
+        text = expanded(str(value), environ)
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from None
     if "\0" in text:
         raise ValueError(f"{place}: must not contain the character NUL")
     return text

@@ -19,7 +19,7 @@ from runtime.mcp.client.listing import MOST
 from runtime.mcp.client.mending import as_sent, mended
 from runtime.mcp.client.results import result_of
 from runtime.mcp.client.transports import Address, Program, Starting
-from runtime.secrets.known import learn_secret, learn_secrets
+from runtime.secrets.known import learn_headers, learn_secrets
 from runtime.secrets.redaction import redact
 
 if TYPE_CHECKING:
@@ -70,9 +70,7 @@ class Connection:
         if lists:  # the cached list may be out of date
             self._changed.set()
         self._keeper = asyncio.create_task(self._keep())
-        # the value of a header is a secret, with a scheme before it or without
-        for name, value in entry.headers.items():
-            learn_secret(name, value.rpartition(" ")[2])
+        learn_headers(entry.headers)
         learn_secrets(entry.env)
 
     @property
