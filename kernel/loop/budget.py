@@ -20,7 +20,7 @@ from kernel.store.call_log import Totals
 
 @dataclass(frozen=True)
 class Bounds:
-    """Every limit of the loop, with its default. Source: kernel.md, "Bounds"; the seed's §4.4 and §9."""
+    """Every limit of the loop, with its default. See docs/configuration.md."""
 
     max_depth: int = 3  # from this depth on, a loop is atomic: it has no children
     context_system: int = 3000  # tokens of work context at depth 0 (3150 less base and phase)

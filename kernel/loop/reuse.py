@@ -257,7 +257,7 @@ def _without_entry(session: Session, step: Step, repeatable: bool) -> Step | Non
         if store.load(loop_id).text(1, "task") != step.what:
             _retire(session, loop_id)
         return None  # the child continues
-    if not repeatable and (ended := recorded_outcome(session, step)):
+    if not repeatable and (ended := recorded_outcome(session, step, same=True)):
         return ended
     store.retire(loop_id)
     return None

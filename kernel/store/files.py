@@ -23,7 +23,7 @@ from kernel.document.texts import cut
 from kernel.errors import DocumentError, ForeignEdit
 
 SHOWN = 4_000
-"""Maximum characters of an argument in a document. Source: kernel.md, "The state document"."""
+"""Maximum characters of an argument in a document. See docs/document-format.md."""
 _ARGUMENTS = "args/"
 """Where whole arguments are in `artifacts/`."""
 

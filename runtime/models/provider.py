@@ -44,7 +44,7 @@ from runtime.secrets.known import learn_secrets, secret_of
 from runtime.secrets.redaction import redact
 from runtime.workspace.settings import Timeouts, is_loopback
 
-SCHEMA_TOKENS = 100  # larger schemas are described in words; kernel.md, "Prompt"
+SCHEMA_TOKENS = 100  # larger schemas are described in words
 MESSAGE_TOKENS = 6  # the overhead of a message
 SAMPLING = 0.7  # the temperature of a reply to a small question after the likely one
 LONGEST_WAIT = 60.0  # seconds between two attempts, unless the provider asks for more
