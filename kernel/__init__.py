@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from kernel.loop.budget import Bounds as Bounds
     from kernel.loop.clock import Clock as Clock
     from kernel.loop.criteria import shown_checks as shown_checks
-    from kernel.loop.do import Waiting as Waiting
     from kernel.loop.engine import Engine as Engine
     from kernel.loop.hooks import Hooks as Hooks
     from kernel.loop.hooks import Inbox as Inbox
     from kernel.loop.run_context import Policy as Policy
     from kernel.loop.run_context import RunContext as RunContext
+    from kernel.loop.run_context import Waiting as Waiting
     from kernel.store.call_log import ReplyLog as ReplyLog
     from kernel.store.files import FileStore as FileStore
     from kernel.tools.operations import Result as Result
@@ -50,11 +50,10 @@ _PUBLIC = {
     "loop.advance": ("Outcome",),
     "loop.budget": ("Bounds",),
     "loop.criteria": ("shown_checks",),
-    "loop.do": ("Waiting",),
     "loop.clock": ("Clock",),
     "loop.engine": ("Engine",),
     "loop.hooks": ("Hooks", "Inbox"),
-    "loop.run_context": ("Policy", "RunContext"),
+    "loop.run_context": ("Policy", "RunContext", "Waiting"),
     "store.call_log": ("ReplyLog",),
     "store.files": ("FileStore",),
     "tools.operations": ("Result",),

@@ -607,7 +607,7 @@ def _result(step: Step, sources: Sources, limit: int) -> str:
         text = cut(text, limit, sources.place(where) if where else "")
     text = redact(text) if text.strip() else "(no output)"
     text += f"\n[{step.evidence['now']}]" if "now" in step.evidence else ""  # of its state machine
-    if step.state in ("done", "skipped") or text.startswith(("error", "held back")):
+    if step.succeeded or text.startswith(("error", "held back")):
         return text
     if step.tool == "bash" and "[exit " in text[-20:]:
         return text

@@ -66,6 +66,11 @@ class Step:
         return self.state in STEP_ENDED
 
     @property
+    def succeeded(self) -> bool:
+        """Whether the step has done what was wanted, or was not needed."""
+        return self.state in ("done", "skipped")
+
+    @property
     def outcome(self) -> str:
         """A fingerprint of the call and what it came to, the state of its machine included."""
         state: Mapping[str, Any] = self.evidence.get("state", {})

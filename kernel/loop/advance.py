@@ -34,9 +34,9 @@ from kernel.loop.ask import (
 )
 from kernel.loop.budget import LifeforceNeeded
 from kernel.loop.check import check
-from kernel.loop.do import StepRunner, Waiting
+from kernel.loop.do import StepRunner
 from kernel.loop.end import clarify, finish
-from kernel.loop.run_context import RunContext, Session, overseen
+from kernel.loop.run_context import RunContext, Session, Waiting, overseen
 from kernel.loop.turn import is_held, preview, turns
 
 NO_QUESTION = "(code decides here; no question is put to a model)"

@@ -18,15 +18,15 @@ from kernel.document.escaping import to_json
 from kernel.document.model import Note, Section, Step
 from kernel.document.texts import cut, reason
 from kernel.errors import DocumentError, FractalError, OperationFailed, ReplyError
-from kernel.loop.approval import check_call, unapproved
+from kernel.loop.approval import unapproved
 from kernel.loop.ask import Gate, answers_phase, ask, current_rung, higher_rung, planner, reader
+from kernel.loop.calls import check_call
 from kernel.loop.criteria import Evidence, Finding, gather, proven, proves
-from kernel.loop.do import SUCCEEDED, Waiting
 from kernel.loop.end import attempt_notes, clarify, escalate, finish, next_rung
 from kernel.loop.operation import operate, recorded_outcome
 from kernel.loop.proof import doubt, judged_steps, says_nothing_known, shown, unrepaired
 from kernel.loop.reuse import record_inputs
-from kernel.loop.run_context import Session
+from kernel.loop.run_context import Session, Waiting
 from kernel.tools.state_machine import moves
 
 CALL_FAILED = (
@@ -92,7 +92,7 @@ def _no_answer_yet(session: Session, turn: int, proposed: Note, hears: bool) -> 
     """Why what a turn proposes is no answer yet: a call beside it failed, or it says nothing; "" if it is."""
     calls = {n: step for n, step in session.doc.planned.items() if turn_of(step) == turn}
     made = (session.doc.steps.get(n, step) for n, step in calls.items())
-    if failed := next((step for step in made if step.state not in SUCCEEDED), None):
+    if failed := next((step for step in made if not step.succeeded), None):
         return CALL_FAILED if hears else f"step {failed.n} failed"
     if not proposed.text.strip():
         return NO_ANSWER if hears else "it gives no answer"
@@ -144,7 +144,7 @@ async def check(session: Session) -> Waiting | None:
             return await _decide(session, verdict, "kernel", findings, said.origin if said else "kernel")
     evidence = {
         "criteria": [asdict(finding) for finding in findings],
-        "failed_steps": [step.n for step in judged_steps(session.doc) if step.state not in SUCCEEDED],
+        "failed_steps": [step.n for step in judged_steps(session.doc) if not step.succeeded],
         "changes": session.doc.text(4, "changes").splitlines(),
     }
     broken = any(finding.after is False for finding in findings)
@@ -162,7 +162,7 @@ async def check(session: Session) -> Waiting | None:
 def _judge_call(session: Session) -> None:
     """CHECK by code of a loop that is one call (`fractal tools call`): it ends as the call did."""
     step = session.doc.steps[max(session.doc.steps)]
-    good = step.state in SUCCEEDED
+    good = step.succeeded
     record_inputs(session, "check")
     session.note(4, "decision", "ACCEPT" if good else "ESCALATE")
     if good:
@@ -363,7 +363,7 @@ def _accept(
 
 def _how(step: Step) -> str:
     """How a step failed, in one line."""
-    if step.state in SUCCEEDED:
+    if step.succeeded:
         return "was accepted although a step of its own had failed"
     return f"{step.state}: {reason(step.result or '')[:160]}"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from graphlib import CycleError, TopologicalSorter
 
@@ -25,10 +25,10 @@ from kernel.errors import (
     raised_as,
 )
 from kernel.loop import reuse
-from kernel.loop.approval import approval, check_call
+from kernel.loop.approval import approval
 from kernel.loop.ask import Answer, NobodyLeft, PersonNeeded, ask
 from kernel.loop.budget import LifeforceNeeded
-from kernel.loop.calls import unwrapped
+from kernel.loop.calls import check_call, unwrapped
 from kernel.loop.child import (
     child_document,
     child_id_at,
@@ -39,18 +39,9 @@ from kernel.loop.child import (
     traces,
 )
 from kernel.loop.operation import may_change, operate, recover_call, warn_of_wait, with_changes
-from kernel.loop.run_context import Session, results_of, unready
+from kernel.loop.run_context import Session, Waiting, results_of, unready
 from kernel.store.files import missing
 from kernel.tools.tool import Tool
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """The loop waits until children end, or a person answers or approves. It keeps nothing in memory."""
-
-    on: str  # children, person, approval, lifeforce
-    question: str = ""
-
 
 Call = tuple[Step, Tool, Mapping[int, str]]
 """A step with its final arguments, its tool, and the results passed to its command by step number."""
@@ -168,9 +159,6 @@ def _ask_person(session: Session, question: str, origin: str = "kernel") -> Wait
     return Waiting("person", question)
 
 
-SUCCEEDED = frozenset({"done", "skipped"})
-
-
 class StepRunner:
     """The DO phase of one loop in one call of `advance`."""
 
@@ -234,7 +222,7 @@ class StepRunner:
         while ready := self.order.get_ready():
             for n in ready:
                 step = self._step(n)
-                lost = [need for need in sorted(self.needs[n]) if self._state(need) not in SUCCEEDED]
+                lost = [need for need in sorted(self.needs[n]) if not self._step(need).succeeded]
                 if step.share is not None and step.state == "running":
                     self.children.add(n)
                 elif step.state == "running" or not lost or self._only_waits(step):

@@ -11,8 +11,8 @@ from kernel.document.model import ACCEPTED, Note, Section, Step
 from kernel.document.redaction import redact
 from kernel.document.texts import reason
 from kernel.loop.ask import current_rung, hand_over, higher_rung
-from kernel.loop.do import Waiting, open_question
-from kernel.loop.run_context import Session, overseen
+from kernel.loop.do import open_question
+from kernel.loop.run_context import Session, Waiting, overseen
 
 
 def escalate(
@@ -81,7 +81,7 @@ def steps_then(steps: Iterable[Step]) -> Note:
     lines: list[str] = []
     for step in steps:
         call = to_json(dict(step.args)) if step.args else step.what
-        good = step.state in ("done", "skipped") or step.result is None
+        good = step.succeeded or step.result is None
         why = "" if good else f": {reason(step.result or '')[:160]}"
         lines.append(redact(f"{step.n}. {step.tool or 'subtask'} {call}")[:160] + f" → {step.state}{why}")
     return Note("steps then", "\n".join(lines))

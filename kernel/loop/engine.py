@@ -15,9 +15,8 @@ from kernel.errors import DocumentError, FractalError, explained, place, raised_
 from kernel.loop.advance import Outcome, advance, outcome
 from kernel.loop.budget import Amount
 from kernel.loop.child import ended_child, subtree
-from kernel.loop.do import Waiting
 from kernel.loop.end import finish
-from kernel.loop.run_context import RunContext, Session
+from kernel.loop.run_context import RunContext, Session, Waiting
 
 POLL = 0.25
 """Seconds between checks of the inbox and the clock while loops are running."""

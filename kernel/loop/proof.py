@@ -10,10 +10,9 @@ from kernel.asking.conversation import last_turn, turn_of
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Step
 from kernel.errors import DocumentError
-from kernel.loop.approval import may_have_changed
 from kernel.loop.ask import coded, planner
+from kernel.loop.calls import may_have_changed
 from kernel.loop.criteria import Evidence, Finding, proven
-from kernel.loop.do import SUCCEEDED
 from kernel.loop.operation import may_change
 from kernel.loop.run_context import Session
 
@@ -173,7 +172,7 @@ def _failed(step: Step) -> bool:
     """Whether a step did not do what it was planned for, or is a child that ended with such a step."""
     if step.state == "struck" and step.origin == "person":
         return False
-    return step.state not in SUCCEEDED or step.evidence.get("status") == "unverified"
+    return not step.succeeded or step.evidence.get("status") == "unverified"
 
 
 def _same(one: Step, other: Step) -> bool:

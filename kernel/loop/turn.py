@@ -39,16 +39,16 @@ from kernel.document.model import Document, Note, Step
 from kernel.document.references import references
 from kernel.errors import ReplyError
 from kernel.loop import criteria
-from kernel.loop.approval import PLAN_WAITS, REVIEW, failures_without_change, known_dangers, repeats
+from kernel.loop.approval import PLAN_WAITS, REVIEW, known_dangers
 from kernel.loop.ask import Gate, ask, coded, converses, decider, planner, reader
-from kernel.loop.calls import plan_calls
+from kernel.loop.calls import failures_without_change, plan_calls, repeats
 from kernel.loop.check import SAID_MEANWHILE, conclude
 from kernel.loop.child import tasks
-from kernel.loop.do import StepRunner, Waiting, open_question
+from kernel.loop.do import StepRunner, open_question
 from kernel.loop.end import attempt_notes, clarify, escalate
 from kernel.loop.proof import demanded
 from kernel.loop.reuse import record_inputs
-from kernel.loop.run_context import Session
+from kernel.loop.run_context import Session, Waiting
 
 PLAN_FIRST = (
     "held back: plan first: call `plan` with your approach and checks beside this call; nothing was changed"

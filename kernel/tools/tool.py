@@ -191,23 +191,10 @@ class Danger:
         return f"{self.severity}: {self.rule}. {self.why}"
 
 
-@dataclass(frozen=True)
-class Fault:
-    """A file of the catalogue that was skipped, and why."""
-
-    path: Path
-    line: int
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.message}"
-
-
 class Catalogue(Protocol):
     """The tools that a run can use, and the instruction files of the system."""
 
     tools: dict[str, Tool]
-    faults: list[Fault]
 
     def refresh(self) -> bool:
         """Reload what changed on disk; true if anything did."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernel.asking.messages import Message, calls_of, new_from
-from kernel.asking.native import object_of
+from runtime.models.tool_calls import object_of
 
 Messages = list[dict[str, Any]]
 MARK = {"type": "ephemeral"}

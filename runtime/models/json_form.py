@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from kernel.asking import lenient, native
+from kernel.asking import lenient
 from kernel.asking.messages import Message, calls_of, fenced
 from kernel.document.escaping import to_json
 from kernel.errors import ReplyError
+from runtime.models.tool_calls import turn_text
 from runtime.text.json_reader import read_reply
 
 FORM = (
@@ -52,7 +53,7 @@ def schema(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def read_turn(text: str) -> str:
-    """The reply of a turn, in the form of `native.turn_text`, from what a model wrote in this one.
+    """The reply of a turn, in the form of `turn_text`, from what a model wrote in this one.
 
     A text without an object is a reply without calls. What cannot be read stays as it is: the loop's own
     reader says what is wrong with it.
@@ -60,7 +61,7 @@ def read_turn(text: str) -> str:
     try:
         data = read_reply(text)
     except ReplyError:
-        return text if "{" in text else native.turn_text((), text)
+        return text if "{" in text else turn_text((), text)
     if "calls" not in data and (one := _called(data)):
         data = {"calls": [one]}
     if not {"calls", "text"} & data.keys():
@@ -78,7 +79,7 @@ def turn_in(text: str, tools: Sequence[Mapping[str, Any]]) -> str:
     That is one object in this form with declared tools only, or the marks `<tool_call>` around each call. Any
     other text is what the model says.
     """
-    said = native.turn_text((), text)
+    said = turn_text((), text)
     marked = _marked(text)
     calls = f'{{"calls": [{", ".join(marked)}]}}' if marked else text.strip()
     if not _ALONE.fullmatch(calls):

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from threading import Thread
 from typing import TYPE_CHECKING, Any, cast
 
-from kernel.asking.native import object_of
 from kernel.asking.responder import Ask, Reply
 from kernel.document.amounts import whole
 from kernel.document.escaping import to_json
@@ -25,6 +24,7 @@ from runtime.models import dialects
 from runtime.models.endpoints import ALIASES, ENDPOINTS, OWN
 from runtime.models.prices import usage
 from runtime.models.provider import SCHEMA_TOKENS, Provider, encodable
+from runtime.models.tool_calls import object_of
 from runtime.models.window import in_answer, in_props, in_table
 from runtime.received import ACCEPTED, held, hold
 from runtime.secrets.known import secret_of

@@ -23,7 +23,6 @@ from importlib import import_module
 from typing import Any, cast
 
 from kernel.asking.messages import Message, calls_of, prompt_tokens, sent
-from kernel.asking.native import object_of, turn_text
 from kernel.asking.responder import FREE, Ask, Reply, Responder, Tier, Usage, Waits, estimate_tokens
 from kernel.document.amounts import clamped, whole
 from kernel.document.escaping import to_json
@@ -38,6 +37,7 @@ from runtime.models.prices import (
     usage,
 )
 from runtime.models.servers import Servers
+from runtime.models.tool_calls import object_of, turn_text
 from runtime.models.window import LOCAL, Window, in_table, valid
 from runtime.received import LIMIT, TooLarge, of_reply
 from runtime.secrets.known import learn_secrets, secret_of

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernel.disk import SKIPPED
 from kernel.errors import OperationFailed
+from runtime.found_files import SKIPPED
 from runtime.operations.texts import existing, os_errors, regular, relative
 from runtime.sandbox.context import OperationContext
 

@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from kernel import disk
-from kernel.disk import SKIPPED
 from kernel.document.model import Document, Step
 from kernel.errors import FractalError, RunLocked
 from kernel.loop.hooks import FolderChanges
 from kernel.loop.run_context import Session
 from runtime import contained, locks
+from runtime.found_files import SKIPPED
 from runtime.own import own_places
 from runtime.sandbox import at_start, restoring
 from runtime.sandbox.bubblewrap import PROTECTED

@@ -13,8 +13,8 @@ from math import factorial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernel.disk import SKIPPED
 from kernel.errors import OperationFailed
+from runtime.found_files import SKIPPED
 from runtime.sandbox.tests_by_name import is_test
 from runtime.text.shown import shown_name
 

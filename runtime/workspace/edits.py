@@ -19,7 +19,6 @@ from kernel.document.model import ACCEPTED, EMPTY, PHASES, Document, Note, Step
 from kernel.errors import DocumentError, FractalError, LimitReached
 from kernel.loop import reuse
 from kernel.loop.child import ended_child, share_of, subtree
-from kernel.loop.do import SUCCEEDED
 from kernel.loop.end import attempt_notes, finish
 from kernel.loop.operation import recorded_outcome
 from kernel.loop.run_context import RunContext, Session
@@ -241,7 +240,7 @@ def _restarted(session: Session) -> Iterator[Stale]:
     """The failed steps that a restarted loop redoes; a child loop continues by itself."""
     if not _is_restarted(session):
         return
-    open_ = [step for step in session.doc.attempted if step.state not in SUCCEEDED]
+    open_ = [step for step in session.doc.attempted if not step.succeeded]
     phase = "plan" if not session.doc.planned else "do" if open_ else "check"
     if decides_by_turns(session.doc) and (last := last_turn(session.doc)):
         # a failed call is a result, which the next turn sees; a turn that gave up is asked again
@@ -386,7 +385,7 @@ def _has_child(run_context: RunContext, step: Step) -> bool:
 def _restarts(run_context: RunContext, step: Step) -> bool:
     """Whether the child of a restarted loop is restarted too, which is so if it failed."""
     child = run_context.store.load(_child(step))
-    return child.ended and child.meta.status not in ACCEPTED and step.state not in SUCCEEDED
+    return child.ended and child.meta.status not in ACCEPTED and not step.succeeded
 
 
 def _continues(run_context: RunContext, step: Step) -> bool:
@@ -402,7 +401,7 @@ def _reopen(session: Session, step: Step, also: Iterable[int] = (), **meta: str)
     parts = [
         each for each in session.doc.attempted if not each.tool or session.run.catalogue.guided(each.tool)
     ]
-    starts = {each.n for each in parts if each.state not in SUCCEEDED and (each.share is None or each.over)}
+    starts = {each.n for each in parts if not each.succeeded and (each.share is None or each.over)}
     try:
         share = share_of(session, step, len({step.n, *starts, *(each.n for each in parts if each.n in also)}))
     except LimitReached:  # it ends at its first call
@@ -451,7 +450,7 @@ def _go_back(session: Session, before: Document, back: list[Stale]) -> None:
     again = edited_turn(before, old) == turn or any(_turn(session, n) == turn for n in steps)
     session.doc = until(session.doc, turn, said=said, again=again)
     dropped = [old.steps[n] for n in old.planned if n in old.steps and n not in session.doc.planned]
-    made = {step.n: step for step in dropped if step.state in SUCCEEDED and not _is_a_look(session, step)}
+    made = {step.n: step for step in dropped if step.succeeded and not _is_a_look(session, step)}
     if turn and (note := standing_note(made, turn)):
         session.doc = session.doc.with_notes(3, note)
     kept = [*session.doc.meta.extra.get("kept", ()), *made]
@@ -479,7 +478,7 @@ def _as_planned(session: Session) -> None:
 def _replan(session: Session, phase: str, why: str) -> None:
     """Drop the plan: end its open steps; the next plan may reuse finished ones."""
     session.doc = session.doc.with_section(5, EMPTY)
-    kept_steps = [step.n for step in session.doc.attempted if step.state in SUCCEEDED]
+    kept_steps = [step.n for step in session.doc.attempted if step.succeeded]
     if session.doc.section(2).notes:
         for step in session.doc.attempted:
             if step.n in session.doc.steps and not step.over:
@@ -555,4 +554,4 @@ def _changed_inputs(session: Session, phase: str) -> list[str]:
 def _needs_met(session: Session, n: int) -> bool:
     """Whether all needed steps have succeeded."""
     steps = [session.doc.steps.get(need) for need in reuse.needs_of(session.doc.planned[n])]
-    return all(step is not None and step.state in SUCCEEDED for step in steps)
+    return all(step is not None and step.succeeded for step in steps)

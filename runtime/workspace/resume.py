@@ -52,7 +52,7 @@ def active_before(folder: Path, root: Document) -> float:
     if root.ended or root.meta.status == "interrupted" or waits.get("for", "children") != "children":
         return earlier
     saved = _seconds(root.meta.updated)
-    updates = (_seconds(peek(path, "updated")) for path in folder.glob("*.md"))
+    updates = (_seconds(peek(path).get("updated", "")) for path in folder.glob("*.md"))
     times = sorted({saved, *(each for each in (*updates, *_calls(folder / "calls.jsonl")) if each > saved)})
     return earlier + sum(min(b - a, QUIET) for a, b in pairwise(times)) if saved else earlier
 
