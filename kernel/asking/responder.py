@@ -311,11 +311,10 @@ class Ladder:
     def taker(
         self,
         document: Document,
-        above: int = -1,
+        above: Responder | None = None,
         suits: Callable[[Responder], bool] = lambda responder: True,
-    ) -> int | None:
-        """The index of the lowest suitable rung above this index that accepts the document's task."""
-        for index, rung in enumerate(self.rungs):
-            if index > above and suits(rung) and rung.offers(document.task, document) is not None:
-                return index
-        return None
+    ) -> Responder | None:
+        """The lowest suitable rung above this one that accepts the document's task."""
+        rungs = self.rungs[self.rungs.index(above) + 1 :] if above else self.rungs
+        accept = (rung for rung in rungs if suits(rung) and rung.offers(document.task, document) is not None)
+        return next(accept, None)

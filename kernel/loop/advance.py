@@ -105,14 +105,13 @@ def _goes_on(session: Session) -> None:
 
 def _new_responder(session: Session, question: Note) -> bool:
     """Whether a rung takes over from the person who was asked, because it was configured meanwhile."""
-    ladder = session.run.ladder
     taker = lowest_rung(session)
-    if taker is None or ladder.rungs[taker].tier == "human":
+    if taker is None or taker.tier == "human":
         return False
     section = session.doc.section(1)  # the question was only who could do this
     notes = tuple(note for note in section.notes if note is not question)
     session.doc = session.doc.with_section(1, replace(section, notes=notes))
-    session.meta(taker=ladder.rungs[taker].name)
+    session.meta(taker=taker.name)
     return True
 
 
@@ -138,7 +137,7 @@ async def decide(session: Session) -> Waiting | None:
         finish(session, "failed", error=why)
         return None
     session.run.catalogue.refresh()
-    session.meta(status="running", taker=session.run.ladder.rungs[taker].name, waiting=None)
+    session.meta(status="running", taker=taker.name, waiting=None)
     return await turns(session)
 
 
@@ -179,9 +178,7 @@ def next_prompt(session: Session, step: int = 0) -> tuple[str, Prompt]:
         raise UsageError(
             f"{session.id} has ended ({session.doc.meta.status}); no further prompt will be sent"
         )
-    taker = current_rung(session)
-    responder = None if taker is None else session.run.ladder.rungs[taker]
-    phase = session.doc.meta.phase
+    responder, phase = current_rung(session), session.doc.meta.phase
     if phase in ("understand", "plan") or (phase == "do" and session.doc.note(2, "work")):
         phase, step = TURN, last_turn(session.doc) + 1
         if responder and converses(responder):

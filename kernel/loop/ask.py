@@ -88,56 +88,52 @@ async def ask(
 
     Raises `PersonNeeded`, and `LifeforceNeeded` where no model is affordable: time helps, and not a person.
     """
-    rung = current_rung(session)
+    responder = current_rung(session)
     why = "no rung offers"
     unaffordable: LifeforceNeeded | None = None
-    while rung is not None:
-        responder = session.run.ladder.rungs[rung]
+    while responder is not None:
         if not answers_phase(responder, phase):  # a higher rung answers this phase; META keeps the taker
-            rung = higher_rung(session, rung, phase=phase)
+            responder = higher_rung(session, responder, phase=phase)
             continue
         step = await begin(session, responder) if begin else step
         session.emit("ask_started", phase=phase, step=step, rung=responder.name)
         try:
             answer = await _ask_rung(session, responder, phase, step, gate, evidence or {})
-            higher = higher_rung(session, rung, human=False, phase=phase)
+            higher = higher_rung(session, responder, human=False, phase=phase)
             unsure = phase != DO and _unsure(answer.reply)  # one call of a plan says nothing about the plan
             if higher is None or not unsure or _goes_up(session, higher, answer.reply):
                 return answer
             why = "unsure: it gave its plan a low confidence"
         except LifeforceNeeded as error:  # META keeps the taker, who goes on when there is lifeforce again
             unaffordable = unaffordable or error
-            rung = higher_rung(session, rung, human=False, phase=phase)
-            if rung is not None:
+            higher = higher_rung(session, responder, human=False, phase=phase)
+            if higher is not None:
                 session.answered(phase, responder.name, passed=str(error))
                 session.emit("warning", message=f"{responder.name} is skipped: {error}")
+            responder = higher
             continue
         except (ProviderError, ConfigurationError) as error:
-            higher = higher_rung(session, rung, human=False, phase=phase)
+            higher = higher_rung(session, responder, human=False, phase=phase)
             if higher is None:
                 raise
             why = str(error)
         except (Declined, ReplyError) as error:
-            higher = higher_rung(session, rung, phase=phase)
+            higher = higher_rung(session, responder, phase=phase)
             why = str(error)
-        hand_over(session, phase, rung, higher, why)
-        rung = higher
+        hand_over(session, phase, responder, higher, why)
+        responder = higher
     if unaffordable:
         raise unaffordable
     raise NobodyLeft(f"no configured responder could answer: {why}")
 
 
-def current_rung(session: Session) -> int | None:
+def current_rung(session: Session) -> Responder | None:
     """The rung of this attempt: the taker in META, else the lowest one that accepts the task."""
-    ladder = session.run.ladder
-    name = session.doc.meta.taker
-    for index, responder in enumerate(ladder):
-        if responder.name == name:
-            return index
-    return lowest_rung(session)
+    taker = session.doc.meta.taker
+    return next((rung for rung in session.run.ladder if rung.name == taker), None) or lowest_rung(session)
 
 
-def lowest_rung(session: Session) -> int | None:
+def lowest_rung(session: Session) -> Responder | None:
     """The lowest rung that accepts the task."""
     return session.run.ladder.taker(session.doc, suits=partial(_suits_tier, session))
 
@@ -158,9 +154,7 @@ def coded(responder: Responder | None) -> bool:
 
 def decider(session: Session) -> Responder | None:
     """The rung that took the last turn of this attempt, else the one that takes the first."""
-    taker = current_rung(session)
-    current = None if taker is None else session.run.ladder.rungs[taker]
-    return planner(session, session.doc.meta.attempt) or current
+    return planner(session, session.doc.meta.attempt) or current_rung(session)
 
 
 def reader(session: Session) -> Responder | None:
@@ -169,7 +163,9 @@ def reader(session: Session) -> Responder | None:
     return responder if converses(responder) else None
 
 
-def higher_rung(session: Session, rung: int, *, human: bool = True, phase: str = TURN) -> int | None:
+def higher_rung(
+    session: Session, rung: Responder, *, human: bool = True, phase: str = TURN
+) -> Responder | None:
     """The next rung that accepts the task and may answer the phase; `human=False` excludes people."""
 
     def suits(responder: Responder) -> bool:
@@ -194,20 +190,21 @@ def planner(session: Session, attempt: int) -> Responder | None:
     return next((rung for rung in session.run.ladder if rung.name in planned[-1:]), None)
 
 
-def hand_over(session: Session, phase: str, rung: int, higher: int | None, why: str) -> None:
+def hand_over(session: Session, phase: str, rung: Responder, higher: Responder | None, why: str) -> None:
     """Record in META that a rung passed and which one takes over, and emit a warning."""
-    ladder = session.run.ladder
-    name = ladder.rungs[rung].name
-    session.answered(phase, name, passed=why[:300])
+    session.answered(phase, rung.name, passed=why[:300])
     if higher is not None:
-        session.meta(taker=ladder.rungs[higher].name)
-    session.emit("warning", message=f"{name} gave up in {session.doc.meta.phase.upper()}: {why[:300]}")
+        session.meta(taker=higher.name)
+    session.emit("warning", message=f"{rung.name} gave up in {session.doc.meta.phase.upper()}: {why[:300]}")
 
 
-def _goes_up(session: Session, higher: int, turn: TurnReply) -> bool:
+def _goes_up(session: Session, higher: Responder, turn: TurnReply) -> bool:
     """Whether oversight, the next rung, reviews an uncertain plan instead of making another one."""
-    reviews = session.run.ladder.rungs[higher].tier == "oversight" and not turn.ends
-    return reviews and bool(session.run.hooks.review(session, turn.confidence))
+    return (
+        higher.tier == "oversight"
+        and not turn.ends
+        and bool(session.run.hooks.review(session, turn.confidence))
+    )
 
 
 def _unsure(reply: Any) -> bool:
@@ -234,8 +231,6 @@ async def _ask_rung(
         texts = {"system": prompt.system, "user": prompt.user, "tools": prompt.tools}
         request = replace(request, turn=turn, sample=turn, messages=prompt.messages, **texts)
         reply, reused = await _reply(session, responder, request)
-        if isinstance(reply, Waits):
-            raise PersonNeeded(reply.question)
         _record(session, request, responder, reply, prompt.instruction_tokens, reused)
         try:
             if reply.truncated:
@@ -371,8 +366,6 @@ async def _interview(
 
     async def put(request: Ask, instructions: str) -> Reply:
         reply, reused = await _reply(session, responder, request)
-        if isinstance(reply, Waits):
-            raise PersonNeeded(reply.question)
         _record(session, request, responder, reply, responder.count(instructions), reused)
         return reply
 
@@ -471,14 +464,17 @@ def _said_in_text(data: Mapping[str, Any]) -> Mapping[str, Any]:
     return data
 
 
-async def _reply(session: Session, responder: Responder, request: Ask) -> tuple[Reply | Waits, bool]:
-    """The logged reply, or a new one; and whether it was logged.
+async def _reply(session: Session, responder: Responder, request: Ask) -> tuple[Reply, bool]:
+    """The logged reply, or a new one; and whether it was logged. Raises `PersonNeeded`.
 
     A call is reserved and logged before it is made, and charged before its reply is parsed.
     """
     if not responder.reads_prompt:
         with raised_as(Declined):
-            return await responder.answer(request), False
+            reply = await responder.answer(request)
+        if isinstance(reply, Waits):
+            raise PersonNeeded(reply.question)
+        return reply, False
     log = session.run.log
     key = request.key
     if earlier := log.reply(key):
@@ -501,7 +497,7 @@ async def _reply(session: Session, responder: Responder, request: Ask) -> tuple[
         raise
     if isinstance(reply, Waits):
         log.failed(key, f"waits for {reply.reason}")
-        return reply, False
+        raise PersonNeeded(reply.question)
     usage = with_lifeforce(responder, _valid_usage(reply.usage, most), session.run.limit)
     reply = replace(reply, usage=usage)
     log.replied(key, reply)

@@ -385,12 +385,11 @@ def _retried(session: Session) -> int:
 
 def _hand_up_for_retry(session: Session) -> None:
     """Give the next attempt to the next rung, unless that is a person. Code never retries itself."""
-    taker, rungs = current_rung(session), session.run.ladder.rungs
-    if taker is None or isinstance(rungs[taker], Questioner):
+    taker = current_rung(session)
+    if taker is None or isinstance(taker, Questioner):
         return
-    higher = higher_rung(session, taker, human=not rungs[taker].reads_prompt)
-    if higher is not None:
-        session.meta(taker=rungs[higher].name)
+    if higher := higher_rung(session, taker, human=not taker.reads_prompt):
+        session.meta(taker=higher.name)
 
 
 async def _undo(session: Session) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from kernel.asking.prompt import FOLDER, TRIED
+from kernel.asking.responder import Responder
 from kernel.document.escaping import to_json
 from kernel.document.model import ACCEPTED, Note, Section, Step
 from kernel.document.redaction import redact
@@ -28,7 +29,7 @@ def escalate(
     finish(session, "escalated", error=reason or learned.text, partial=partial, question=question)
 
 
-def next_rung(session: Session) -> int | None:
+def next_rung(session: Session) -> Responder | None:
     """The rung that gets the task when this one gives up; None if there is none."""
     taker = current_rung(session)
     return None if taker is None else higher_rung(session, taker, human=session.root)
