@@ -7,19 +7,18 @@ rung that declines, fails or is unsure hands over to the next one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
-from pathlib import Path
 from typing import Any
 
 from kernel.asking.conversation import Sources, conversation, judgement
 from kernel.asking.messages import fenced
 from kernel.asking.prompt import Prompt, drafted, form
 from kernel.asking.replies import Parse, parse_strictly, schema
-from kernel.asking.responder import DO, FREE, Ask, Question, Questioner, Reply, Responder, Usage, Waits
+from kernel.asking.responder import DO, FREE, Ask, Interview, Questioner, Reply, Responder, Usage, Waits
 from kernel.asking.turn import TURN, TurnReply, typed
 from kernel.document.amounts import clamped
 from kernel.document.model import Step, root_id
@@ -364,12 +363,12 @@ async def _interview(
 ) -> Answer:
     """Let a responder answer by questions. Each one is logged, charged and recorded."""
 
-    async def put(request: Ask, instructions: str) -> Reply:
+    async def asked(request: Ask, instructions: str) -> Reply:
         reply, reused = await _reply(session, responder, request)
         _record(session, request, responder, reply, responder.count(instructions), reused)
         return reply
 
-    interview = Questions(session, _request(session, responder, phase, step, evidence), put)
+    interview = _interview_of(session, _request(session, responder, phase, step, evidence), asked)
     try:
         value = typed(interview.ask.phase, await responder.fill(interview))
     except (FractalError, PersonNeeded, LifeforceNeeded):
@@ -385,63 +384,33 @@ async def _interview(
 
 def next_question(session: Session, responder: Questioner, phase: str, step: int) -> Ask | None:
     """The next question of a responder that answers by questions; None if it asks none any more."""
-    asked: list[Ask] = []
+    open_: list[Ask] = []
 
-    async def put(request: Ask, instructions: str) -> Reply:
+    async def asked(request: Ask, instructions: str) -> Reply:
         if reply := session.run.log.reply(request.key):
             return reply
-        asked.append(request)
+        open_.append(request)
         raise Declined("only looked at")
 
-    filling = responder.fill(Questions(session, _request(session, responder, phase, step, {}), put))
+    filling = responder.fill(_interview_of(session, _request(session, responder, phase, step, {}), asked))
     with suppress(StopIteration, FractalError):
         filling.send(None)  # nothing in it waits: it runs to its end
     filling.close()
-    return asked[0] if asked else None
+    return open_[0] if open_ else None
 
 
-class Questions:
-    """The interview of a phase, over its session."""
+def _interview_of(session: Session, request: Ask, asked: Callable[[Ask, str], Awaitable[Reply]]) -> Interview:
+    """The interview of a phase."""
 
-    def __init__(self, session: Session, ask: Ask, put: Callable[[Ask, str], Awaitable[Reply]]) -> None:
-        self.ask = ask
-        self.count = 0  # questions so far
-        self._session, self._put = session, put
+    def instructions(name: str) -> str:
+        return session.catalogue.text(f"phases/micro/{name}.md", drafted=drafted(session.doc))
 
-    @property
-    def folder(self) -> Path:
-        """The folder of the run."""
-        return self._session.run.folder
+    def result(step: int) -> str:
+        found = session.doc.steps.get(step)
+        return session.whole(found) if found and found.result is not None else ""
 
-    @property
-    def hidden(self) -> Collection[Path]:
-        """Files and folders inside it that are not shown: the system and the records of runs."""
-        return {*self._session.run.protected, *self._session.run.private}
-
-    def instructions(self, name: str) -> str:
-        """The text of `phases/micro/NAME.md`."""
-        return self._session.catalogue.text(f"phases/micro/{name}.md", drafted=drafted(self.ask.document))
-
-    def result(self, step: int) -> str:
-        """The whole result of a step; "" if it has none."""
-        found = self._session.doc.steps.get(step)
-        return self._session.whole(found) if found and found.result is not None else ""
-
-    async def put(self, question: Question) -> Reply:
-        """Put a question: an ask with the phase's place and the question's number."""
-        request = replace(
-            self.ask,
-            turn=self.count,
-            user=question.text,
-            form=question.form,
-            sample=question.sample,
-            max_tokens=question.max_tokens,
-        )
-        self.count += 1
-        reply = await self._put(request, question.instructions)
-        if question.form.kind == "choice":
-            return replace(reply, text=question.form.chosen(reply.text))
-        return reply
+    hidden = {*session.run.protected, *session.run.private}
+    return Interview(request, session.run.folder, hidden, instructions, result, asked)
 
 
 async def parsed_reply(parse: Parse, phase: str, text: str, gate: Gate | None) -> Any:

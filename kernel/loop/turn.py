@@ -228,7 +228,7 @@ async def _check_plan(session: Session, reply: Plan) -> list[bool | None]:
         retry=retry,
         earlier=[n for n, step in session.doc.steps.items() if step.state == "done"],
         tasks=tasks(session),
-        checks=session.run.hooks.checks,
+        fault_of=session.run.hooks.criterion_fault,
         coded=by_code,
     )
     fails = not by_code and demanded(session) != "look"  # else all may be as it is to be

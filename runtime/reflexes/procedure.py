@@ -14,7 +14,6 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, cast
 
-from kernel.asking.replies import empty
 from kernel.errors import ConfigurationError
 from kernel.tools.tool import Tool
 from runtime.catalogue.pattern import Fault, load
@@ -37,6 +36,7 @@ from runtime.reflexes.slots import (
     list_of,
     those_like,
 )
+from runtime.text.expressions import empty
 
 _SINGLE = {**values.KINDS, **names.KINDS, **columns.KINDS}
 READERS: Mapping[str, Reader] = {
