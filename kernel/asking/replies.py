@@ -115,35 +115,16 @@ class Plan(Typed):
         return self
 
 
-class Call(Typed):
-    """A call of a tool with its arguments, or a subtask."""
+class Look(Typed):
+    """A call of a tool that only looks."""
 
-    tool: str = ""
+    tool: str
     args: dict[str, Any] = Field(default_factory=dict)
-    subtask: str = ""
 
     @model_validator(mode="before")
     @classmethod
     def _is_call(cls, data: Any) -> Any:
-        call = lenient.call(data, ("what", "subtask"))
-        if not isinstance(call, dict) or "what" not in call:
-            return call  # type: ignore[no-any-return]
-        members = cast(dict[str, Any], call)
-        args: Any = members.get("args") or {}
-        if isinstance(args, dict):
-            args = {**cast(dict[str, Any], args), "what": members["what"]}
-        return {**members, "args": args}
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Call:
-        if bool(self.tool) == bool(self.subtask):
-            raise ValueError("a call is {tool, args} or {subtask}")
-        return self
-
-    @property
-    def step(self) -> PlanStep:
-        """The same as a step of a plan."""
-        return PlanStep(subtask=self.subtask) if self.subtask else PlanStep(tool=self.tool, args=self.args)
+        return lenient.call(data, ())
 
 
 class Verdict(Typed):
@@ -155,7 +136,7 @@ class Verdict(Typed):
     learned: str = ""
     output: str = ""
     question: str = ""
-    look: Call | None = None  # missing evidence, asked for once
+    look: Look | None = None  # missing evidence, asked for once
     unverified: bool = False  # accepted by code that has no evidence that it is right
     unanswered: bool = False  # the output says that nothing is known
     teaching: str = ""  # how a worker does it itself the next time

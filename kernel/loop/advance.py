@@ -12,7 +12,7 @@ again (`edits.py` and `resume.py` in `runtime/workspace`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from kernel.asking.conversation import by_turns, last_turn
@@ -108,9 +108,7 @@ def _new_responder(session: Session, question: Note) -> bool:
     taker = lowest_rung(session)
     if taker is None or taker.tier == "human":
         return False
-    section = session.doc.section(1)  # the question was only who could do this
-    notes = tuple(note for note in section.notes if note is not question)
-    session.doc = session.doc.with_section(1, replace(section, notes=notes))
+    session.leave_out(1, lambda note: note is question)  # it was only who could do this
     session.meta(taker=taker.name)
     return True
 

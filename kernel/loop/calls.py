@@ -12,7 +12,7 @@ from posixpath import normpath
 from typing import Any, cast
 
 from kernel.asking.conversation import guidance_of
-from kernel.asking.replies import Call, in_words, step_faults
+from kernel.asking.replies import PlanStep, in_words, step_faults
 from kernel.asking.turn import SUBTASK, USE, Wanted
 from kernel.document.model import Step
 from kernel.document.references import references
@@ -112,8 +112,11 @@ def _without_call(session: Session, call: Wanted, step: Step) -> Step | None:
         if tool is None:
             return replace(step, **known, state="failed", result=f"error: {catalogue.unknown(name)}")
         return replace(step, **known, state="done", result=guidance_of(tool, catalogue))
-    plain = Call.model_construct(tool="" if call.subtask else call.tool, args=call.args, subtask=call.subtask)
-    faults = step_faults(plain.step, "this call", catalogue, not session.atomic, tasks=tasks(session))
+    tool = "" if call.subtask else call.tool
+    plain = PlanStep.model_construct(
+        tool=tool, args=None if call.subtask else call.args, subtask=call.subtask
+    )
+    faults = step_faults(plain, "this call", catalogue, not session.atomic, tasks=tasks(session))
     if call.subtask and call.tool and not catalogue.guided(call.tool):
         faults.append(f"{call.tool} is no guided tool; leave `tool` out, or call it yourself")
     if problem := unready(session, call.args):

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 
 from kernel.asking.conversation import by_turns, turn_of
 from kernel.asking.prompt import NOT_YET
-from kernel.asking.replies import Call, Verdict
+from kernel.asking.replies import Look, Verdict
 from kernel.asking.responder import Questioner
 from kernel.asking.turn import TURN
 from kernel.document.escaping import to_json
@@ -255,7 +255,7 @@ def _gate(session: Session, broken: bool) -> Gate:
     return gate
 
 
-async def _check_look(session: Session, look: Call) -> None:
+async def _check_look(session: Session, look: Look) -> None:
     """Raise `ReplyError` for a look that may not be taken: it changes nothing, and there is one."""
     if session.doc.note(4, "look"):
         raise ReplyError("there was one look already; decide")
@@ -276,7 +276,7 @@ async def _check_look(session: Session, look: Call) -> None:
         raise ReplyError(f"{tool.name} needs a person's approval here; decide without it")
 
 
-async def _look(session: Session, look: Call) -> None:
+async def _look(session: Session, look: Look) -> None:
     tool = session.catalogue.get(look.tool)
     last = max([*session.doc.planned, *session.doc.steps], default=0)
     step = Step(last + 1000 * session.doc.meta.attempt, "running", tool.name, look.args)  # an unused number

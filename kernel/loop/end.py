@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from kernel.asking.prompt import FOLDER, TRIED
 from kernel.asking.responder import Responder
@@ -66,9 +65,7 @@ def clarify(session: Session, question: str, origin: str) -> Waiting | None:
         finish(session, "escalated", error="a question only a person can answer", question=question)
         return None
     if open_ := open_question(session.doc):  # it was not answered, and is asked again
-        section = session.doc.section(1)
-        notes = tuple(each for each in section.notes if each is not open_)
-        session.doc = session.doc.with_section(1, replace(section, notes=notes))
+        session.leave_out(1, lambda note: note is open_)
     elif asked >= session.run.bounds.questions:
         why = f"{asked} questions were asked already; start a new run"
         finish(session, "escalated", error=why, question=question)
