@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kernel.events import Event as Event
     from kernel.loop.advance import Outcome as Outcome
     from kernel.loop.budget import Bounds as Bounds
+    from kernel.loop.budget import Waiting as Waiting
     from kernel.loop.clock import Clock as Clock
     from kernel.loop.criteria import shown_checks as shown_checks
     from kernel.loop.engine import Engine as Engine
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from kernel.loop.hooks import Inbox as Inbox
     from kernel.loop.run_context import Policy as Policy
     from kernel.loop.run_context import RunContext as RunContext
-    from kernel.loop.run_context import Waiting as Waiting
     from kernel.store.call_log import ReplyLog as ReplyLog
     from kernel.store.files import FileStore as FileStore
     from kernel.tools.operations import Result as Result
@@ -48,12 +48,12 @@ _PUBLIC = {
     "errors": ("Exit", "FractalError"),
     "events": ("Event",),
     "loop.advance": ("Outcome",),
-    "loop.budget": ("Bounds",),
+    "loop.budget": ("Bounds", "Waiting"),
     "loop.criteria": ("shown_checks",),
     "loop.clock": ("Clock",),
     "loop.engine": ("Engine",),
     "loop.hooks": ("Hooks", "Inbox"),
-    "loop.run_context": ("Policy", "RunContext", "Waiting"),
+    "loop.run_context": ("Policy", "RunContext"),
     "store.call_log": ("ReplyLog",),
     "store.files": ("FileStore",),
     "tools.operations": ("Result",),

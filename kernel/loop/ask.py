@@ -70,7 +70,7 @@ class NobodyLeft(Declined):
     """Every suitable rung has declined or failed."""
 
 
-class PersonNeeded(Exception):
+class PersonNeeded(FractalError):
     """The responder asks a person, and the loop has to wait. The message is the question."""
 
 
@@ -371,7 +371,7 @@ async def _interview(
     interview = _interview_of(session, _request(session, responder, phase, step, evidence), asked)
     try:
         value = typed(interview.ask.phase, await responder.fill(interview))
-    except (FractalError, PersonNeeded, LifeforceNeeded):
+    except FractalError:
         raise
     except Exception as error:
         raise Declined(explained(error)) from error

@@ -14,7 +14,7 @@ from typing import Any
 
 from kernel.asking.responder import Responder, Usage
 from kernel.document.model import Document, Step
-from kernel.errors import LimitReached
+from kernel.errors import FractalError, LimitReached
 from kernel.store.call_log import Totals
 
 
@@ -124,13 +124,26 @@ def reserve_for_checks(spent: Amount, checks: int) -> Amount:
     return Amount(0, ceil(spent.tokens * each), spent.usd * each)
 
 
-class LifeforceNeeded(Exception):
+class Waiting(FractalError):
+    """The loop waits until children end, or a person answers or approves. It keeps nothing in memory.
+
+    It is raised where that is found out, and `advance` returns it.
+    """
+
+    def __init__(self, on: str, question: str = "") -> None:
+        super().__init__(question)
+        self.on = on  # children, person, approval, lifeforce
+        self.question = question
+
+
+class LifeforceNeeded(Waiting):
     """Nothing that could go on is affordable: the loop waits until time has restored lifeforce."""
 
     def __init__(self, what: str, needed: float, left: float) -> None:
         super().__init__(
+            "lifeforce",
             f"{what} costs {needed:g} lifeforce, and {max(left, 0.0):g} is left; time restores it, "
-            "for one run up to `per_run`"
+            "for one run up to `per_run`",
         )
 
 

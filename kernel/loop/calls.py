@@ -112,10 +112,8 @@ def _without_call(session: Session, call: Wanted, step: Step) -> Step | None:
         if tool is None:
             return replace(step, **known, state="failed", result=f"error: {catalogue.unknown(name)}")
         return replace(step, **known, state="done", result=guidance_of(tool, catalogue))
-    tool = "" if call.subtask else call.tool
-    plain = PlanStep.model_construct(
-        tool=tool, args=None if call.subtask else call.args, subtask=call.subtask
-    )
+    said = {"subtask": call.subtask} if call.subtask else {"tool": call.tool, "args": call.args}
+    plain = PlanStep.model_construct(None, **said)
     faults = step_faults(plain, "this call", catalogue, not session.atomic, tasks=tasks(session))
     if call.subtask and call.tool and not catalogue.guided(call.tool):
         faults.append(f"{call.tool} is no guided tool; leave `tool` out, or call it yourself")

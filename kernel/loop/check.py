@@ -26,7 +26,7 @@ from kernel.loop.end import attempt_notes, clarify, escalate, finish, next_rung
 from kernel.loop.operation import operate, recorded_outcome
 from kernel.loop.proof import doubt, judged_steps, says_nothing_known, shown, unrepaired
 from kernel.loop.reuse import record_inputs
-from kernel.loop.run_context import Session, Waiting
+from kernel.loop.run_context import Session
 from kernel.tools.state_machine import moves
 
 CALL_FAILED = (
@@ -123,7 +123,7 @@ def _failure(finding: Finding) -> str:
 # ---- a plan whose steps have ended, and what is left to a model ------------------------------------------
 
 
-async def check(session: Session) -> Waiting | None:
+async def check(session: Session) -> None:
     """Fill §4: judge the evidence. The gate is ACCEPT, RETRY or ESCALATE."""
     if session.atomic and not by_turns(session.doc) and not session.doc.note(2, "success criteria"):
         return _judge_call(session)
@@ -295,7 +295,7 @@ async def _look(session: Session, look: Look) -> None:
 
 async def _decide(
     session: Session, verdict: Verdict, origin: str, findings: Sequence[Finding], author: str = ""
-) -> Waiting | None:
+) -> None:
     """Record a verdict and carry it out; `author` is the origin of its output if that is another."""
     session.note(4, "validation", verdict.validation, origin)
     if verdict.issues:

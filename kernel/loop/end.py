@@ -11,8 +11,9 @@ from kernel.document.model import ACCEPTED, Note, Section, Step
 from kernel.document.redaction import redact
 from kernel.document.texts import reason
 from kernel.loop.ask import current_rung, hand_over, higher_rung
+from kernel.loop.budget import Waiting
 from kernel.loop.do import open_question
-from kernel.loop.run_context import Session, Waiting, overseen
+from kernel.loop.run_context import Session, overseen
 
 
 def escalate(
@@ -55,23 +56,23 @@ def finish(session: Session, status: str, *, origin: str = "kernel", **texts: st
     session.emit("loop_finished", status=meta.word, exit=int(meta.exit), output=output, spent=meta.spent)
 
 
-def clarify(session: Session, question: str, origin: str) -> Waiting | None:
-    """CLARIFY: the root waits for a person; a child escalates its question to its parent.
+def clarify(session: Session, question: str, origin: str) -> None:
+    """CLARIFY: the root waits for a person; a child escalates its question to its parent. Raises `Waiting`.
 
     A loop of oversight waits, too: it is an escalation already, and other work goes on meanwhile.
     """
     asked = sum(note.key == "question" for note in session.doc.section(1).notes)
     if not (session.root or overseen(session.doc)):
         finish(session, "escalated", error="a question only a person can answer", question=question)
-        return None
+        return
     if open_ := open_question(session.doc):  # it was not answered, and is asked again
         session.leave_out(1, lambda note: note is open_)
     elif asked >= session.run.bounds.questions:
         why = f"{asked} questions were asked already; start a new run"
         finish(session, "escalated", error=why, question=question)
-        return None
+        return
     session.note(1, "question", question, origin)
-    return Waiting("person", question)
+    raise Waiting("person", question)
 
 
 def steps_then(steps: Iterable[Step]) -> Note:

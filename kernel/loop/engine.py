@@ -13,10 +13,10 @@ from dataclasses import replace
 from kernel.document.model import Document, Step, root_id
 from kernel.errors import DocumentError, FractalError, explained, place, raised_as
 from kernel.loop.advance import Outcome, advance, outcome
-from kernel.loop.budget import Amount
+from kernel.loop.budget import Amount, Waiting
 from kernel.loop.child import ended_child, subtree
 from kernel.loop.end import finish
-from kernel.loop.run_context import RunContext, Session, Waiting
+from kernel.loop.run_context import RunContext, Session
 
 POLL = 0.25
 """Seconds between checks of the inbox and the clock while loops are running."""

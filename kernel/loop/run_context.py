@@ -115,14 +115,6 @@ class RunContext:
         return self.contexts(self, tool, skills)
 
 
-@dataclass(frozen=True)
-class Waiting:
-    """The loop waits until children end, or a person answers or approves. It keeps nothing in memory."""
-
-    on: str  # children, person, approval, lifeforce
-    question: str = ""
-
-
 class Session:
     """One document while its loop runs. Every change of the document goes through this class."""
 

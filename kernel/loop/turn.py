@@ -42,6 +42,7 @@ from kernel.errors import ReplyError
 from kernel.loop import criteria
 from kernel.loop.approval import PLAN_WAITS, REVIEW, known_dangers
 from kernel.loop.ask import Gate, ask, coded, converses, decider, planner, reader
+from kernel.loop.budget import Waiting
 from kernel.loop.calls import failures_without_change, plan_calls, repeats
 from kernel.loop.check import SAID_MEANWHILE, conclude
 from kernel.loop.child import tasks
@@ -49,7 +50,7 @@ from kernel.loop.do import StepRunner, open_question
 from kernel.loop.end import attempt_notes, clarify, escalate
 from kernel.loop.proof import demanded
 from kernel.loop.reuse import record_inputs
-from kernel.loop.run_context import Session, Waiting
+from kernel.loop.run_context import Session
 
 PLAN_FIRST = (
     "held back: plan first: call `plan` with your approach and checks beside this call; nothing was changed"
@@ -137,14 +138,13 @@ def _end_attempt(session: Session) -> None:
     session.meta(phase="plan")
 
 
-async def turns(session: Session) -> Waiting | None:
-    """Take turn after turn, until the task is planned, done or given up, or waits for a person."""
+async def turns(session: Session) -> None:
+    """Take turn after turn, until the task is planned, done or given up. Raises `Waiting`."""
     while True:
-        if waiting := await StepRunner(session).run():
-            return waiting
+        await StepRunner(session).run()
         question = open_question(session.doc)
         if question and question.origin != "kernel":  # the kernel's own: nobody could answer; ask anew
-            return Waiting("person", question.text)
+            raise Waiting("person", question.text)
         last = last_turn(session.doc)
         _hear(session, last)
         said = notes_of(session.doc, last)
@@ -159,7 +159,7 @@ async def turns(session: Session) -> Waiting | None:
             return None
         if PROPOSED in said and NOT_YET not in said:
             if asks := criteria.ask_for_checks(session):
-                return Waiting("approval", asks)
+                raise Waiting("approval", asks)
             if await conclude(session, last, said[PROPOSED]):
                 return None
             continue
@@ -190,7 +190,7 @@ async def turns(session: Session) -> Waiting | None:
             doubt = f"the plan is uncertain (confidence low): {reply.plan.approach}\nHow should it go on?"
             return clarify(session, doubt, answer.origin)
         if is_held(session.doc):
-            return Waiting("approval", PLAN_WAITS)
+            raise Waiting("approval", PLAN_WAITS)
 
 
 def is_held(document: Document) -> bool:
