@@ -61,6 +61,11 @@ class Step:
     whole: Mapping[str, str] = field(default_factory=dict[str, str])  # the files of cut arguments
 
     @property
+    def child(self) -> str:
+        """The id of the child document; "" if it has none."""
+        return self.link.removesuffix(".md")
+
+    @property
     def ended(self) -> bool:
         """Whether nothing more will happen to this step."""
         return self.state in STEP_ENDED

@@ -160,7 +160,7 @@ def free_calls(document: Document, spent_by: Callable[[str], Amount]) -> int:
     `spent_by` returns the spending of a loop and its descendants, in which an open call counts in full.
     """
     shares = open_shares(document.steps.values())
-    assigned = sum(share - spent_by(step.link.removesuffix(".md")).calls for step, share in shares)
+    assigned = sum(share - spent_by(step.child).calls for step, share in shares)
     return Amount.limit(document.meta.budget).calls - spent_by(document.meta.id).calls - assigned
 
 

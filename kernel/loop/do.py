@@ -341,7 +341,7 @@ class StepRunner:
 
     def _fold_children(self) -> None:
         for step in [self._step(n) for n in sorted(self.children)]:
-            child_id = step.link.removesuffix(".md")
+            child_id = step.child
             try:
                 child = self.session.run.store.ended(child_id)
             except DocumentError as error:
@@ -378,7 +378,7 @@ class StepRunner:
 
     def _unknown(self, step: Step, why: str) -> None:
         if step.share is not None:  # its spending is known from the log, even without a readable document
-            spent = self.session.run.log.spent_by(step.link.removesuffix(".md")).as_dict()
+            spent = self.session.run.log.spent_by(step.child).as_dict()
             step = replace(step, evidence={**step.evidence, "spent": spent})
         self._end(replace(step, state="unknown", result=why, origin="kernel"))
 
@@ -397,7 +397,7 @@ class StepRunner:
 
     def _recover_child(self, step: Step) -> None:
         store = self.session.run.store
-        child_id = step.link.removesuffix(".md")
+        child_id = step.child
         if store.exists(child_id):
             return
         asked, acted = traces(self.session, child_id)

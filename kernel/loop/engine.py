@@ -237,6 +237,6 @@ def _stopped_step(session: Session, step: Step, why: str) -> Step:
     """The entry of a step that was stopped. Its child has ended already; an operation may have happened."""
     if step.share is not None:
         with suppress(DocumentError):
-            if child := session.run.store.ended(step.link.removesuffix(".md")):
+            if child := session.run.store.ended(step.child):
                 return ended_child(session, step, child)
     return replace(step, state="unknown", result=f"stopped: the run was {why}", origin="kernel")

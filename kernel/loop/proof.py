@@ -132,7 +132,7 @@ def below(session: Session, document: Document) -> Iterator[Step]:
         if step.share is None:
             continue
         with suppress(DocumentError):  # the step has the child's result
-            if child := session.run.store.ended(step.link.removesuffix(".md")):
+            if child := session.run.store.ended(step.child):
                 yield from below(session, child)
 
 
@@ -152,8 +152,7 @@ def unrepaired(document: Document, findings: Sequence[Finding]) -> list[Step]:
     failed before the plan, holds after it, and runs the same command or checks the same file. A step that a
     person struck does not count. An attempt without steps is judged by the steps of earlier attempts.
     """
-    planned = [document.steps.get(n, step) for n, step in document.planned.items()]
-    steps = planned or list(document.steps.values())
+    steps = document.attempted or list(document.steps.values())
     by_turns = document.note(2, "work") is not None and last_turn(document) > 0
     judged = judged_steps(document) or ([] if by_turns else steps)
     proofs = [f.criterion for f in findings if f.before is False and f.after is True]

@@ -260,7 +260,7 @@ class Session:
         """The spending of this loop and its ended children."""
         whole = self.run.log.spent_by(self.id)
         for step, _ in open_shares(self.doc.steps.values()):
-            whole -= self.run.log.spent_by(step.link.removesuffix(".md"))
+            whole -= self.run.log.spent_by(step.child)
         children = (step.evidence.get("spent", {}) for step in self.doc.steps.values())
         instructions = sum(int(each.get("instr", 0)) for each in self.doc.meta.rungs)
         instructions += sum(each.get("instruction_tokens", 0) for each in children)

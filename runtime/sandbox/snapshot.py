@@ -487,6 +487,6 @@ def newest_first(session: Session, document: Document) -> Iterator[Step]:
     """The steps of this attempt of a loop with those of the loops below them."""
     for step in sorted(document.attempted, key=lambda step: step.n, reverse=True):
         yield step
-        child = session.run.store.ended(step.link.removesuffix(".md")) if step.share is not None else None
+        child = session.run.store.ended(step.child) if step.share is not None else None
         if child:
             yield from newest_first(session, child)

@@ -302,14 +302,14 @@ def _edited_records(session: Session) -> Iterator[tuple[str, Step]]:
     """The documents of single operations that a person has edited, and the step of each."""
     store = session.run.store
     for step in session.doc.steps.values():
-        if step.link and step.share is None and edited_at(store, _child(step)):
+        if step.link and step.share is None and edited_at(store, step.child):
             try:
-                record = store.load(_child(step))
+                record = store.load(step.child)
             except DocumentError:
-                yield _child(step), step
+                yield step.child, step
                 continue
             if (step.result or "") not in (record.text(5, "result"), record.text(5, "error")):
-                yield _child(step), step
+                yield step.child, step
 
 
 def _text(document: Document) -> str:
@@ -338,14 +338,14 @@ def _survey_children(
                 # first, as the loops below it get parts of its share
                 _reopen(session, step, status="ready")
             written = _written_result(session, step)
-            stale += survey(session.run, _child(step), redo=redo)
+            stale += survey(session.run, step.child, redo=redo)
             if _continues(session.run, step):
                 stale.append(Stale(session.id, "do", "its loop goes on", step.n))
                 if session.doc.steps[step.n].ended:
                     reopened.append(step)
             elif written:
                 session.put(written)
-                results.append(Session(session.run, session.run.store.load(_child(step))))
+                results.append(Session(session.run, session.run.store.load(step.child)))
         except DocumentError as error:
             if step.ended:  # of one that has not ended, its parent's next step reports it
                 session.run.warn(f"{error}; until then the result of step {step.n} stays", session.id)
@@ -359,7 +359,7 @@ def _survey_children(
 
 def _written_result(session: Session, step: Step) -> Step | None:
     """The step with the result that a person has written into §5 of its ended child; None without one."""
-    child = session.run.store.load(_child(step))
+    child = session.run.store.load(step.child)
     if not (step.ended and child.ended) or as_left(session.run.store, child).section(5) == child.section(5):
         return None
     return ended_child(session, step, child)
@@ -374,22 +374,18 @@ def _accept_plan(session: Session, before: Document) -> None:
     reuse.accept_inputs(session, "understand", "plan")
 
 
-def _child(step: Step) -> str:
-    return step.link.removesuffix(".md")
-
-
 def _has_child(run_context: RunContext, step: Step) -> bool:
-    return step.share is not None and bool(step.link) and run_context.store.exists(_child(step))
+    return step.share is not None and bool(step.link) and run_context.store.exists(step.child)
 
 
 def _restarts(run_context: RunContext, step: Step) -> bool:
     """Whether the child of a restarted loop is restarted too, which is so if it failed."""
-    child = run_context.store.load(_child(step))
+    child = run_context.store.load(step.child)
     return child.ended and child.meta.status not in ACCEPTED and not step.succeeded
 
 
 def _continues(run_context: RunContext, step: Step) -> bool:
-    return step.ended and not run_context.store.load(_child(step)).ended
+    return step.ended and not run_context.store.load(step.child).ended
 
 
 def _reopen(session: Session, step: Step, also: Iterable[int] = (), **meta: str) -> None:
@@ -405,9 +401,9 @@ def _reopen(session: Session, step: Step, also: Iterable[int] = (), **meta: str)
     try:
         share = share_of(session, step, len({step.n, *starts, *(each.n for each in parts if each.n in also)}))
     except LimitReached:  # it ends at its first call
-        share = {**(step.share or {}), "calls": session.spent_by(_child(step)).calls}
+        share = {**(step.share or {}), "calls": session.spent_by(step.child).calls}
     session.put(replace(step, state="running", share=share, result=None, origin="kernel", evidence=evidence))
-    child = Session(session.run, session.run.store.load(_child(step)))
+    child = Session(session.run, session.run.store.load(step.child))
     child.meta(budget=share, **meta)
     child.save()
 
@@ -498,14 +494,14 @@ def _replan(session: Session, phase: str, why: str) -> None:
 
 def _give_up(session: Session, step: Step) -> Step:
     why = "given up: the plan was changed by a person"
-    if step.share is not None and session.run.store.exists(_child(step)):
-        for loop_id in reversed(subtree(session, _child(step))):
+    if step.share is not None and session.run.store.exists(step.child):
+        for loop_id in reversed(subtree(session, step.child)):
             with suppress(FractalError):
                 child = Session(session.run, session.run.store.load(loop_id))
                 if not child.doc.ended:
                     finish(child, "cancelled", error=why)
         with suppress(DocumentError):
-            return ended_child(session, step, session.run.store.load(_child(step)))
+            return ended_child(session, step, session.run.store.load(step.child))
     if step.state == "running" and step.share is None:
         with suppress(FractalError):
             if ended := recorded_outcome(session, step):

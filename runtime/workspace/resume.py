@@ -135,7 +135,7 @@ def _charge_missing_of(run_context: RunContext, document: Document) -> bool:
     missing = False
     for step in document.steps.values():
         if spent := step.evidence.get("spent"):
-            missing |= _charge_missing(run_context, step.link.removesuffix(".md"), spent)
+            missing |= _charge_missing(run_context, step.child, spent)
     return _charge_missing(run_context, document.meta.id, document.meta.spent) or missing
 
 
