@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from kernel.events import Event as Event
     from kernel.loop.advance import Outcome as Outcome
     from kernel.loop.budget import Bounds as Bounds
+    from kernel.loop.budget import Waiting as Waiting
     from kernel.loop.clock import Clock as Clock
     from kernel.loop.criteria import shown_checks as shown_checks
-    from kernel.loop.do import Waiting as Waiting
     from kernel.loop.engine import Engine as Engine
     from kernel.loop.hooks import Hooks as Hooks
     from kernel.loop.hooks import Inbox as Inbox
@@ -48,9 +48,8 @@ _PUBLIC = {
     "errors": ("Exit", "FractalError"),
     "events": ("Event",),
     "loop.advance": ("Outcome",),
-    "loop.budget": ("Bounds",),
+    "loop.budget": ("Bounds", "Waiting"),
     "loop.criteria": ("shown_checks",),
-    "loop.do": ("Waiting",),
     "loop.clock": ("Clock",),
     "loop.engine": ("Engine",),
     "loop.hooks": ("Hooks", "Inbox"),

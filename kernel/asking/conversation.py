@@ -64,7 +64,7 @@ LARGEST_GUIDANCE = 3_000
 HEADINGS = 10
 """Headings that are named of the part of such a file that is left out."""
 FOLD_AT = 0.6
-"""The share of the window that a conversation fills before the oldest results are folded. Source: turn.md."""
+"""The share of the window that a conversation fills before the oldest results are folded."""
 FIRST = 0.5
 """The share of the window that the conversation may fill before its first turn."""
 JUDGE_WINDOW = 16_000
@@ -78,7 +78,7 @@ RECORDED = ("evidence", "changes", "diff", "look")
 AROUND = 16
 """Steps before one of a plan that its own turn sees, if it builds on them."""
 INDEX_TOKENS = 150
-"""Maximum tokens of the index of what `use` reaches. Source: turn.md, "Tools"."""
+"""Maximum tokens of the index of what `use` reaches. See docs/choosing.md."""
 INDEX_HEAD = "Tools for `use`: "
 SHOWN = "shown"
 """The note of §1 that names what the first message shows of the folder. Its source is the text's file."""
@@ -617,11 +617,8 @@ def commands_in(text: str, *kinds: str) -> list[str]:
 def _as_called(document: Document, step: Step, sources: Sources, longest: int) -> tuple[str, Any]:
     """The name and arguments of the call that a step was; texts in them have at most `longest` characters."""
     tool = sources.catalogue.tools.get(step.tool)
-    order = list(tool.args) if tool else []  # a document may hold them in another one
-    names = sorted(
-        step.args or {}, key=lambda name: (name not in order, name in order and order.index(name), name)
-    )
-    given = {name: (step.args or {})[name] for name in names}
+    args = step.args or {}
+    given = tool.in_order(args) if tool else dict(sorted(args.items()))
     args = redacted(given, lambda text: redact(cut(text, longest, "")))
     if step.tool in HANDS or step.tool in (USE, SUBTASK, *_declared_in(document)):
         return step.tool, args
@@ -646,7 +643,7 @@ def _result(step: Step, sources: Sources, limit: int) -> str:
         text = cut(text, limit, sources.place(where) if where else "")
     text = redact(text) if text.strip() else "(no output)"
     text += f"\n[{step.evidence['now']}]" if "now" in step.evidence else ""  # of its state machine
-    if step.state in ("done", "skipped") or text.startswith(("error", "held back")):
+    if step.succeeded or text.startswith(("error", "held back")):
         return text
     if step.tool == "bash" and "[exit " in text[-20:]:
         return text

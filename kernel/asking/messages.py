@@ -42,14 +42,6 @@ def text_of(message: Message) -> str:
     return "\n".join(filter(None, [message.get("content"), *lines]))
 
 
-def headed(number: int, message: Message) -> str:
-    """A message for people: a line that says which one it is, its content, and its calls as JSON."""
-    of = f", result of {message['tool_call_id']}" if "tool_call_id" in message else ""
-    calls = [f"{each}: {name} {arguments}" for each, name, arguments in calls_of(message)]
-    line = f"<!-- {number} {message['role']}{of} -->"
-    return "\n\n".join(filter(None, [line, message.get("content"), *calls]))
-
-
 def prompt_text(ask: Ask) -> str:
     """All that an ask says to a model, as one text."""
     return "\n".join(map(text_of, sent(ask)))
@@ -59,12 +51,6 @@ def prompt_tokens(ask: Ask, count: Callable[[str], int]) -> int:
     """The tokens of what an ask sends, by this counter: its messages, and the tools that it declares."""
     tools = count(to_json(list(ask.tools))) if ask.tools else 0
     return sum(count(text_of(each)) for each in sent(ask)) + tools
-
-
-def new_from(messages: Sequence[Message]) -> int:
-    """The index of the first message that no earlier ask has sent: what follows the model's last one."""
-    said = [at for at, each in enumerate(messages) if each["role"] == "assistant"]
-    return said[-1] + 1 if said else 0
 
 
 def fenced(text: str) -> str:

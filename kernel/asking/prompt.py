@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernel.asking.messages import headed
 from kernel.asking.replies import schema, sketch
 from kernel.document.model import Document, Note
 from kernel.tools.tool import Catalogue, preamble, section
@@ -61,12 +60,6 @@ class Prompt:
     """The schemas of the calls that a turn declares."""
     messages: tuple[Mapping[str, Any], ...] = ()
     """The conversation of a turn; then `user` is empty."""
-
-    @property
-    def texts(self) -> list[str]:
-        """The messages, each as a text for people."""
-        two = ({"role": "system", "content": self.system}, {"role": "user", "content": self.user})
-        return [headed(number, each) for number, each in enumerate(self.messages or two, 1)]
 
     @property
     def instruction_tokens(self) -> int:

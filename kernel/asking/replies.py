@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Literal, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -116,35 +115,16 @@ class Plan(Typed):
         return self
 
 
-class Call(Typed):
-    """A call of a tool with its arguments, or a subtask."""
+class Look(Typed):
+    """A call of a tool that only looks."""
 
-    tool: str = ""
+    tool: str
     args: dict[str, Any] = Field(default_factory=dict)
-    subtask: str = ""
 
     @model_validator(mode="before")
     @classmethod
     def _is_call(cls, data: Any) -> Any:
-        call = lenient.call(data, ("what", "subtask"))
-        if not isinstance(call, dict) or "what" not in call:
-            return call  # type: ignore[no-any-return]
-        members = cast(dict[str, Any], call)
-        args: Any = members.get("args") or {}
-        if isinstance(args, dict):
-            args = {**cast(dict[str, Any], args), "what": members["what"]}
-        return {**members, "args": args}
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Call:
-        if bool(self.tool) == bool(self.subtask):
-            raise ValueError("a call is {tool, args} or {subtask}")
-        return self
-
-    @property
-    def step(self) -> PlanStep:
-        """The same as a step of a plan."""
-        return PlanStep(subtask=self.subtask) if self.subtask else PlanStep(tool=self.tool, args=self.args)
+        return lenient.call(data, ())
 
 
 class Verdict(Typed):
@@ -156,7 +136,7 @@ class Verdict(Typed):
     learned: str = ""
     output: str = ""
     question: str = ""
-    look: Call | None = None  # missing evidence, asked for once
+    look: Look | None = None  # missing evidence, asked for once
     unverified: bool = False  # accepted by code that has no evidence that it is right
     unanswered: bool = False  # the output says that nothing is known
     teaching: str = ""  # how a worker does it itself the next time
@@ -262,15 +242,14 @@ def gate_plan(
     retry: bool,
     earlier: Collection[int] = (),
     tasks: Collection[str] = (),
-    checks: Collection[str] = (),
+    fault_of: Callable[[Mapping[str, Any], int, bool], str] = lambda criterion, last, coded: "",
     coded: bool = False,
 ) -> None:
     """Raise `ReplyError` for a plan that cannot be executed. It names every fault.
 
     A plan numbers its steps from 1. `earlier` are the steps of earlier attempts whose results it may use.
-    `tasks` are the tasks of the loop and its ancestors, which no subtask may repeat. `checks` are the names
-    that a criterion `check` may have. A plan that is `coded` needs no criterion: code knows what its steps
-    do.
+    `tasks` are the tasks of the loop and its ancestors, which no subtask may repeat. `fault_of` says what is
+    wrong with a criterion. A plan that is `coded` needs no criterion: code knows what its steps do.
     """
     faults: list[str] = []
     if not plan.steps and not retry:
@@ -285,7 +264,7 @@ def gate_plan(
         drafted |= built_by([*said, *_PATH.findall(step.what)])
     faults += _reference_faults(plan.done, "done", len(plan.steps), (), earlier)
     for criterion in plan.success:
-        if fault := _criterion_fault(criterion, len(plan.steps), checks, coded):
+        if fault := fault_of(criterion, len(plan.steps), coded):
             faults.append(f"success: {fault}")
         elif "run" in criterion:
             command = in_shell(criterion["run"])
@@ -377,75 +356,3 @@ def in_document(plan: Plan, base: int) -> Plan:
     steps = tuple(map(step, plan.steps))
     success, done = tuple(map(criterion, plan.success)), renumbered(plan.done, number)
     return plan.model_copy(update={"steps": steps, "success": success, "done": done})
-
-
-def _criterion_fault(criterion: Mapping[str, Any], last: int, checks: Collection[str], coded: bool) -> str:
-    """What is wrong with a success criterion; "" if nothing is."""
-    if criterion.get("check") in checks:
-        return ""
-    kinds = [kind for kind in ("run", "file", "step", "same", "judge") if kind in criterion]
-    if len(kinds) != 1:
-        return f"{to_json(dict(criterion))[:80]} is none of run, file, step, same, judge"
-    value = criterion[kinds[0]]
-    known = {kinds[0], "has"} if kinds[0] in ("file", "step") else {kinds[0]}
-    if strange := sorted(map(str, criterion.keys() - known)):
-        return f"{kinds[0]} has no {strange[0]!r}; it is {{{', '.join(sorted(known, reverse=True))}}}"
-    if kinds[0] == "step":
-        if not isinstance(value, int) or not 1 <= value <= last:
-            return f"there is no step {value!r}"
-        if not criterion.get("has") and not coded:
-            return f"step {value} needs has: a pattern that its result shows"
-    elif not isinstance(value, str) or not value:
-        return f"{kinds[0]} must be text"
-    if has := criterion.get("has"):
-        try:
-            says_nothing = neutral(str(has), numbers=kinds[0] == "file" or coded)
-        except ValueError as error:
-            return str(error)
-        if says_nothing:
-            return f"{str(has)[:80]!r} matches any text; write what only the right {kinds[0]} has"
-    return ""
-
-
-NEUTRAL = ("", " ", "So is the ox.")
-"""Texts that say nothing about a task: none, a blank, a sentence."""
-NUMBERS = ("12", "47")
-"""A pattern that matches both says only that something is a number."""
-LONGER = "Jackdaws vex a sphinx, and the quartz is of it."
-"""Another sentence, for patterns that are fast on any text."""
-_CHOICES = re.compile(r"[*+?{|]|\\[1-9]")
-
-
-def empty(criterion: Mapping[str, Any]) -> bool:
-    """Whether a criterion that code states has a pattern that matches any text."""
-    has = criterion.get("has")
-    with suppress(ValueError):  # it is reported where the plan is read
-        return bool(has) and neutral(str(has), numbers=True)
-    return False
-
-
-def neutral(has: str, *, numbers: bool) -> bool:
-    """Whether a pattern says nothing: it matches a text of `NEUTRAL`, or any number.
-
-    `numbers`: it may say that a text is a number, or that it has a word.
-    """
-    pattern = pattern_of(has, re.MULTILINE)
-    none, blank, *sentences = (bool(pattern.search(text)) for text in NEUTRAL)
-    number = all(pattern.search(text) for text in NUMBERS)
-    sentences += [quick(has) and bool(pattern.search(LONGER))]
-    if numbers:
-        return none or blank or (number and any(sentences))
-    return none or blank or number or any(sentences)
-
-
-def quick(pattern: str) -> bool:
-    """Whether a regular expression has at most one choice, so that it is fast on any text."""
-    return len(_CHOICES.findall(pattern)) <= 1
-
-
-def pattern_of(text: str, flags: int = 0) -> re.Pattern[str]:
-    """Compile a regular expression; raises `ValueError` with the reason if it is invalid."""
-    try:
-        return re.compile(text, flags)
-    except Exception as error:  # not only `re.error`: nesting too deep, a number too large
-        raise ValueError(f"{text[:80]!r} is not a regular expression: {error}") from None

@@ -27,7 +27,7 @@ _LEVELS = ("system", "tool", "operation")
 def share_of(session: Session, step: Step, children: int, asks: int = 0) -> dict[str, Any]:
     """The share of a step's child: its calls, its work context in tokens, and the maximum depth."""
     # also the calls already made by this child, or by an earlier one at its place
-    made = session.spent_by(step.link.removesuffix(".md")).calls
+    made = session.spent_by(step.child).calls
     calls = made + equal_share(session.free_calls(), max(children, 1), asks)
     depth = session.doc.meta.depth + 1
     passed = sum(estimate_tokens(note.text) for note in _context(session, step) if note.key != BACKGROUND)

@@ -227,12 +227,10 @@ def _document(session: Session, step: Step, tool: Tool, began: str) -> Document:
         created=began,
         updated=now(),
     )
-    call = f"{tool.name} {to_json(dict(step.args or {}))}"
-    limit = session.run.bounds.result_chars
     return Document(
         meta,
         {
-            1: Section(notes=(Note("task", cut(call, limit, f"{parent.id}.md")),)),
+            1: Section(notes=(Note("task", _recorded_call(session, step, tool)),)),
             2: Section(notes=(Note("approach", tool.run or "guided"),)),
             3: Section(notes=(Note("evidence", to_json(dict(step.evidence))),)),
             4: Section(notes=(Note("decision", "ACCEPT" if good else "ESCALATE"),)),
@@ -241,14 +239,27 @@ def _document(session: Session, step: Step, tool: Tool, began: str) -> Document:
     )
 
 
-def recorded_outcome(session: Session, step: Step) -> Step | None:
-    """The ended step from its operation's document, if the operation had ended before a crash."""
+def _recorded_call(session: Session, step: Step, tool: Tool) -> str:
+    """A call as its document names it."""
+    call = f"{tool.name} {to_json(tool.in_order(step.args or {}))}"
+    return cut(call, session.run.bounds.result_chars, f"{session.id}.md")
+
+
+def recorded_outcome(session: Session, step: Step, *, same: bool = False) -> Step | None:
+    """The ended step from its operation's document, if the operation had ended before a crash.
+
+    `same`: only if it was this call, as the step may have been changed since.
+    """
     loop_id = operation_id(session, step.n, step.tool)
     if not session.run.store.exists(loop_id):
         return None
     document = session.run.store.ended(loop_id)
     if document is None:
         return None
+    if same:
+        tool = session.catalogue.get(step.tool)
+        if document.text(1, "task") != _recorded_call(session, _with_secrets(session, step, tool), tool):
+            return None
     good = document.meta.status == "complete"
     state, result = ("done", "result") if good else ("failed", "error")
     evidence = json.loads(document.text(3, "evidence", "{}"))

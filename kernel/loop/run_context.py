@@ -172,6 +172,12 @@ class Session:
         """Add a note. The next save writes it."""
         self.doc = self.doc.with_notes(number, Note(key, text, origin, source))
 
+    def leave_out(self, number: int, which: Callable[[Note], bool]) -> None:
+        """Remove notes of a section. The next save writes it."""
+        section = self.doc.section(number)
+        kept = tuple(note for note in section.notes if not which(note))
+        self.doc = self.doc.with_section(number, replace(section, notes=kept))
+
     def offer_context(self) -> None:
         """Add to §1, once, what the run finds by itself: prompts are derived from the document alone."""
         if not any(found_by_itself(note.source) for note in self.doc.section(1).notes):
@@ -254,7 +260,7 @@ class Session:
         """The spending of this loop and its ended children."""
         whole = self.run.log.spent_by(self.id)
         for step, _ in open_shares(self.doc.steps.values()):
-            whole -= self.run.log.spent_by(step.link.removesuffix(".md"))
+            whole -= self.run.log.spent_by(step.child)
         children = (step.evidence.get("spent", {}) for step in self.doc.steps.values())
         instructions = sum(int(each.get("instr", 0)) for each in self.doc.meta.rungs)
         instructions += sum(each.get("instruction_tokens", 0) for each in children)

@@ -12,13 +12,13 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernel import Waiting
 from kernel.asking.prompt import Prompt
 from kernel.asking.responder import Ladder
 from kernel.document.model import ENDED, Document, Step, root_id
 from kernel.errors import Exit, FractalError, StorageError, UsageError
 from kernel.events import Event, Listener, now, silent
 from kernel.loop.advance import Outcome, next_prompt
-from kernel.loop.do import Waiting
 from kernel.loop.engine import Engine
 from kernel.loop.run_context import Policy, RunContext, Session, overseen
 from kernel.store.files import FileStore

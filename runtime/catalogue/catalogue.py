@@ -15,12 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kernel.disk import version
 from kernel.errors import OperationFailed
-from kernel.tools.tool import BUILTINS, Fault, Tool
+from kernel.tools.tool import BUILTINS, Tool
 from runtime.catalogue.choosing import choice_of
 from runtime.catalogue.finding import system_files
-from runtime.catalogue.pattern import load
+from runtime.catalogue.pattern import Fault, load
+from runtime.found_files import version
 from runtime.pinned import allowed, text_of
 from runtime.skill_files import skill_files
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any, Literal, cast
 
-from kernel.asking.native import object_of
 from kernel.asking.responder import unheard
 from kernel.document.amounts import MOST_AT_ONCE, whole
 from kernel.document.escaping import to_json
 from runtime.models.events import Events
 from runtime.models.faults import Fault, fault_in, of_page
+from runtime.models.tool_calls import object_of
 from runtime.received import LIMIT, Unpacker
 
 Finish = Literal["stop", "length", "filter", "cut"]

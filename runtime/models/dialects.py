@@ -13,8 +13,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from kernel.asking.messages import Message, calls_of, new_from
-from kernel.asking.native import object_of
+from kernel.asking.messages import Message, calls_of
+from runtime.models.tool_calls import object_of
 
 Messages = list[dict[str, Any]]
 MARK = {"type": "ephemeral"}
@@ -24,6 +24,12 @@ UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 """What Gemini's documentation provides for calls whose signature is not known."""
 _MISTRAL = re.compile(r"mistral|mixtral|ministral|codestral|devstral|magistral|pixtral", re.IGNORECASE)
 _OLD_GEMINI = re.compile(r"gemini-(?:1|2)\b", re.IGNORECASE)
+
+
+def new_from(messages: Sequence[Message]) -> int:
+    """The index of the first message that no earlier ask has sent: what follows the model's last one."""
+    said = [at for at, each in enumerate(messages) if each["role"] == "assistant"]
+    return said[-1] + 1 if said else 0
 
 
 def for_mistral(model: str) -> bool:

@@ -22,7 +22,6 @@ from importlib import import_module
 from typing import Any, cast
 
 from kernel.asking.messages import Message, calls_of, prompt_tokens, sent
-from kernel.asking.native import object_of, turn_text
 from kernel.asking.responder import FREE, Ask, Reply, Responder, Tier, Usage, Waits, estimate_tokens
 from kernel.document.amounts import MOST_AT_ONCE, whole
 from kernel.document.escaping import to_json
@@ -69,6 +68,7 @@ from runtime.models.refusals import (
     other_limit,
 )
 from runtime.models.servers import Servers
+from runtime.models.tool_calls import object_of, turn_text
 from runtime.models.window import LOCAL, Window, in_table, valid
 from runtime.proxies import proxy_for
 from runtime.received import LIMIT, of_reply
@@ -77,7 +77,7 @@ from runtime.secrets.redaction import redact
 from runtime.text.json_reader import read_reply
 from runtime.workspace.settings import Timeouts
 
-SCHEMA_TOKENS = 100  # larger schemas are described in words; kernel.md, "Prompt"
+SCHEMA_TOKENS = 100  # larger schemas are described in words
 MESSAGE_TOKENS = 6  # the overhead of a message
 SAMPLING = 0.7  # the temperature of a reply to a small question after the likely one
 LONGEST_WAIT = 60.0  # seconds between two attempts, unless the provider asks for more

@@ -14,6 +14,7 @@ from typing import Any
 from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.tools.operations import Result
+from runtime import found_files
 from runtime.operations.pages import readable
 from runtime.operations.texts import WIDE_BOMS, existing, lines_of, reason, relative
 from runtime.operations.walking import Deadline, Entry, files_found, told
@@ -166,7 +167,7 @@ def search(
     below = files_found(ctx, path, "*", deadline, ignored)
     entries = [entry for entry in below.kept if _searchable(ctx, start, entry)]
     apart = [entry.name for entry in below.ignored if _searchable(ctx, start, entry)]
-    index = _index(tuple((entry, disk.version(entry.path)) for entry in entries), ctx.timeout * 0.9)
+    index = _index(tuple((entry, found_files.version(entry.path)) for entry in entries), ctx.timeout * 0.9)
     left_out = index.left_out
     hits, unknown = index.best(terms)
     shown = [(hit, *index.snippet(hit, terms)) for hit in _spread(hits, limit)]

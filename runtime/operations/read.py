@@ -13,6 +13,7 @@ from typing import IO
 from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.tools.operations import Result
+from runtime import found_files
 from runtime.sandbox.context import OperationContext
 
 LARGEST = 64_000_000
@@ -60,7 +61,7 @@ def _near(ctx: OperationContext, target: Path) -> list[str]:
     """Files of the same name elsewhere in the folder, then files with a similar name beside it."""
     found: list[Path] = []
     for where, folders, names in itertools.islice(os.walk(ctx.folder), LOOKED_AT):
-        folders[:] = sorted(name for name in folders if name not in disk.SKIPPED)
+        folders[:] = sorted(name for name in folders if name not in found_files.SKIPPED)
         if target.name in names:
             found.append(Path(where, target.name))
     beside = sorted(each.name for each in target.parent.iterdir()) if target.parent.is_dir() else []

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernel.disk import SKIPPED
 from kernel.errors import OperationFailed
+from runtime.found_files import SKIPPED
 from runtime.operations.texts import counted, existing, os_errors, regular, relative
 from runtime.sandbox.context import OperationContext
 from runtime.sandbox.ignored import Ignored, named

@@ -14,11 +14,10 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, cast
 
-from kernel.asking.replies import empty
-from kernel.disk import version
 from kernel.errors import ConfigurationError
-from kernel.tools.tool import Fault, Tool
-from runtime.catalogue.pattern import load
+from kernel.tools.tool import Tool
+from runtime.catalogue.pattern import Fault, load
+from runtime.found_files import version
 from runtime.memory.tasks import signing
 from runtime.memory.tasks.signing import Makers
 from runtime.pinned import allowed
@@ -37,6 +36,7 @@ from runtime.reflexes.slots import (
     list_of,
     those_like,
 )
+from runtime.text.expressions import empty
 
 _SINGLE = {**values.KINDS, **names.KINDS, **columns.KINDS}
 READERS: Mapping[str, Reader] = {

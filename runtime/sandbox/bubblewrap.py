@@ -23,7 +23,7 @@ from runtime.sandbox.placeholders import hideable, occupied, placeholder, watche
 from runtime.sandbox.sockets import listed, listened
 
 PROTECTED = (".git", ".fractal", "fractal.yaml", ".mcp.json")
-"""Names in the folder (`.git` at any depth) that no operation may write. Source: kernel.md."""
+"""Names in the folder (`.git` at any depth) that no operation may write. See docs/security.md."""
 HIDDEN = ("/root", "/home", "/run", "/var/run", "/tmp", "/var/tmp")
 """Where people and programs keep their own files: a command sees an empty folder in memory instead."""
 HOME_SECRETS = (

@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from kernel import disk
-from kernel.disk import SKIPPED
 from kernel.document.model import Document, Step
 from kernel.errors import FractalError, RunLocked
 from kernel.loop.hooks import FolderChanges
 from kernel.loop.run_context import Session
 from runtime import contained, locks
+from runtime.found_files import SKIPPED
 from runtime.own import own_places
 from runtime.sandbox import at_start, restoring
 from runtime.sandbox.bubblewrap import PROTECTED
@@ -487,6 +487,6 @@ def newest_first(session: Session, document: Document) -> Iterator[Step]:
     """The steps of this attempt of a loop with those of the loops below them."""
     for step in sorted(document.attempted, key=lambda step: step.n, reverse=True):
         yield step
-        child = session.run.store.ended(step.link.removesuffix(".md")) if step.share is not None else None
+        child = session.run.store.ended(step.child) if step.share is not None else None
         if child:
             yield from newest_first(session, child)

@@ -10,8 +10,8 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
-from kernel.disk import SKIPPED
 from kernel.errors import OperationFailed
+from runtime.found_files import SKIPPED
 from runtime.sandbox.ignored import Ignored, named
 from runtime.sandbox.tests_by_name import is_test
 from runtime.text.shown import shown_name

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from kernel.asking.messages import fenced
 from kernel.asking.prompt import BACKGROUND, FOLDER, GUIDANCE, MEMORY, NAMED
-from kernel.disk import SKIPPED
 from kernel.document.escaping import fingerprint
 from kernel.document.model import Document, Note
 from kernel.errors import OperationFailed
 from kernel.loop.run_context import RunContext
+from runtime.found_files import SKIPPED
 from runtime.sandbox.ignored import Ignored, named
 from runtime.secrets.redaction import redact
 from runtime.text.shown import shown_name

@@ -22,6 +22,7 @@ from kernel import disk
 from kernel.errors import FractalError, OperationFailed
 from kernel.tools.operations import Result
 from kernel.tools.tool import Tool
+from runtime import found_files
 from runtime.mcp.client.configured import Configured, Entry, places, read
 from runtime.mcp.client.connection import START_SECONDS, Broken, Connection
 from runtime.mcp.client.listing import Raw, kept, tools_of
@@ -235,8 +236,8 @@ class Servers:
 
     def _reload(self) -> None:
         paths = places(self._workspace.folder, self._workspace.root)
-        stats = {path: disk.version(path) for path in paths}
-        stats[trust_place()] = disk.version(trust_place())
+        stats = {path: found_files.version(path) for path in paths}
+        stats[trust_place()] = found_files.version(trust_place())
         if (stats, self._lists()) == self._stats:
             return
         self._configured = allowed(read(paths, self._workspace.folder), self.sandbox)
@@ -252,7 +253,7 @@ class Servers:
     def _lists(self) -> dict[str, tuple[int, int] | None]:
         """The version of each server's cache file."""
         entries = self._configured.entries.items()
-        return {name: disk.version(self._place(each, ".json")) for name, each in entries}
+        return {name: found_files.version(self._place(each, ".json")) for name, each in entries}
 
     def _cached(self, entry: Entry) -> Known | None:
         """The cached record of this exact entry, or None."""

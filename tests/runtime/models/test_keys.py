@@ -15,7 +15,7 @@ from in_process import in_process
 from llm_server import Answer, LlmServer
 
 from kernel.errors import ConfigurationError
-from runtime.models.keys import printed_key, command_words
+from runtime.models.keys import command_words, printed_key
 from runtime.models.litellm import LiteLLM
 from runtime.models.openai_client import OpenAI
 from runtime.secrets.known import secret_of
