@@ -326,9 +326,7 @@ class Snapshots:
                 *packed, "update-index", "-z", "--add", "--remove", "--replace", "--stdin", paths=put
             )
         files = self.shadow.run("write-tree").decode().strip()
-        note = self.shadow.run("hash-object", "-w", "--stdin", stdin=new_folders).decode().strip()
-        entries = f"040000 tree {files}\tfiles\n100644 blob {note}\tnotes\n"
-        tree = self.shadow.run("mktree", stdin=entries.encode()).decode().strip()
+        tree = self.trees.store(files, new_folders)
         self._remember(tree, notes)
         return tree
 
