@@ -275,6 +275,11 @@ def prompt_of(
         except DocumentError:
             return result.result or ""  # the beginning; a step that needs the whole says what is missing
 
+    def picture(path: str) -> bytes | None:
+        with suppress(DocumentError):
+            return session.run.store.unshelve_bytes(path)
+        return None
+
     sources = Sources(
         session.catalogue,
         responder.count,
@@ -284,6 +289,8 @@ def prompt_of(
         window=responder.window,
         may_split=not session.atomic,
         enclosed=_enclosed(session),
+        sees=responder.sees,
+        picture=picture,
     )
     if phase == "check":
         return judgement(session.doc, sources)

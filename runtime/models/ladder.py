@@ -33,7 +33,7 @@ def rungs(config: Config) -> list[Rung]:
     named = [Rung.model_validate({"model": "reflex"})]
     if model and model != "reflex":
         default = {"model": model, "api_base": config.api_base, "price": config.price}
-        default |= {"timeout": config.timeout, "context": config.context}
+        default |= {"timeout": config.timeout, "context": config.context, "sees": config.sees}
         named.append(Rung.model_validate(default))
     return [*named, Rung.model_validate({"model": "person"})]
 
@@ -96,6 +96,8 @@ def _responder(
         settings["api_base"] = rung.api_base
     if rung.context:
         settings["context"] = rung.context
+    if rung.sees is not None:
+        settings["sees"] = rung.sees
     if rung.price:
         settings["price"] = rung.price.model_dump()
     responder = make_responder(rung.model, tier=rung.tier, settings=settings, state=state, systems=systems)

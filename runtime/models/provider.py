@@ -37,6 +37,7 @@ from runtime.models.prices import (
     litellm_folder,
     usage,
 )
+from runtime.models.seeing import sees_by_name
 from runtime.models.servers import Servers
 from runtime.models.window import LOCAL, Window, in_table, valid
 from runtime.received import LIMIT, TooLarge, of_reply
@@ -54,6 +55,7 @@ OPTIONAL = {
     "tools": ("tool", "function_call", "functions_are_not"),
     "stream_options": ("stream_option",),
     "temperature": ("temperature",),
+    "images": ("image", "vision", "multimodal", "multi-modal", "mmproj"),
 }
 """Parts of a request that it can do without, and how an error message names each, in any case."""
 NO_TOOLS_HERE = ("--jinja", "unsupported_param")
@@ -110,6 +112,7 @@ class Provider(Responder, ABC):
         thinking_tokens: int = 0,
         options: Mapping[str, Any] | None = None,
         tools: bool | None = None,
+        sees: bool | None = None,
         context: int | None = None,
         servers: Servers | None = None,
     ) -> None:
@@ -124,6 +127,7 @@ class Provider(Responder, ABC):
         thinking_tokens: additional tokens for the model's thinking.
         options: more arguments of the request, such as temperature.
         tools: whether calls of a turn have the provider's own form; None tries it once.
+        sees: whether it is shown pictures; None takes what is known of the model.
         context: tokens of a conversation and its reply; None takes what is known of the model.
         servers: what earlier runs found out about this server.
         """
@@ -148,6 +152,16 @@ class Provider(Responder, ABC):
         self.refused: set[str] = set()
         """Optional parts of a request that the server has refused, and that are left out since."""
         self._tools = tools
+        self._sees = sees_by_name(model) if sees is None else sees
+
+    @property
+    def sees(self) -> bool:
+        """Whether it is shown pictures: as set or known of the model, unless its server has refused one."""
+        return (
+            self._sees
+            and "images" not in self.refused
+            and self.servers.known(self.server).get("images", True)
+        )
 
     @property
     def takes_tools(self) -> bool:
@@ -228,8 +242,14 @@ class Provider(Responder, ABC):
         words = re.sub(rf"(?<!\w){name}(?!\w)", "", str(error).casefold()).replace(" ", "_")
         status = status_of(error)
         sent = {*self.optional(ask, OPTIONAL), *({"stream_options"} - self.refused)}
+        if self.sees and any(each.get("images") for each in ask.messages):
+            sent.add("images")
         if status == 500:  # llama.cpp's servers answer so to what they do not know
-            sent &= {"response_format", *({"tools"} if any(each in words for each in NO_TOOLS_HERE) else ())}
+            sent &= {
+                "response_format",
+                "images",
+                *({"tools"} if any(each in words for each in NO_TOOLS_HERE) else ()),
+            }
         elif status not in (400, 404, 422, 501):
             return False
         new = {part for part in sent if any(each in words for each in OPTIONAL[part])}
@@ -237,14 +257,18 @@ class Provider(Responder, ABC):
         # an error about tools in the middle of a conversation may be about its calls
         if "tools" in new and ask.wants_turn and not _has_calls(ask) and self._tools is None:
             self.servers.learn(self.server, tools=False)
+        if "images" in new:
+            self.servers.learn(self.server, images=False)
         return bool(new)
 
     def messages(self, ask: Ask) -> list[dict[str, Any]]:
         """The prompt. A server that takes no native calls gets calls and tools in words."""
         if ask.messages:
             if not self._declares(ask):
-                return [_encodable(each) for each in json_form.conversation(ask.messages, ask.tools)]
-            return self.dialect([_encodable(wire(each)) for each in ask.messages])
+                written = [_encodable(each) for each in json_form.conversation(ask.messages, ask.tools)]
+            else:
+                written = self.dialect([_encodable(wire(each)) for each in ask.messages])
+            return [_with_images(each, sees=self.sees) for each in written]
         return [
             {"role": "system", "content": encodable(ask.system)},
             {"role": "user", "content": encodable(ask.user)},
@@ -532,6 +556,21 @@ def wire(message: Message) -> Message:
     if called:
         fixed["tool_calls"] = [_wire_call(*each) for each in called]
     return fixed
+
+
+def _with_images(message: dict[str, Any], *, sees: bool) -> dict[str, Any]:
+    """A message with its pictures in parts of its content; without them for a server that takes none."""
+    images = message.pop("images", ())
+    if not images:
+        return message
+    if not sees:
+        return {
+            **message,
+            "content": f"{message['content']}\n(It is not shown: this model sees no pictures.)",
+        }
+    urls = [f"data:{each['kind']};base64,{each['data']}" for each in images]
+    parts = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+    return {**message, "content": [{"type": "text", "text": message["content"]}, *parts]}
 
 
 def _wire_call(id: str, name: str, arguments: str) -> dict[str, Any]:
