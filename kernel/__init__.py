@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kernel.loop.run_context import RunContext as RunContext
     from kernel.store.call_log import ReplyLog as ReplyLog
     from kernel.store.files import FileStore as FileStore
+    from kernel.tools.operations import Image as Image
     from kernel.tools.operations import Result as Result
     from kernel.tools.tool import Tool as Tool
 
@@ -56,7 +57,7 @@ _PUBLIC = {
     "loop.run_context": ("Policy", "RunContext"),
     "store.call_log": ("ReplyLog",),
     "store.files": ("FileStore",),
-    "tools.operations": ("Result",),
+    "tools.operations": ("Image", "Result"),
     "tools.tool": ("Tool",),
 }
 _MODULES = {name: module for module, names in _PUBLIC.items() for name in names}

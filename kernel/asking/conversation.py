@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64encode
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from kernel.asking import native
-from kernel.asking.messages import fenced, text_of
+from kernel.asking.messages import fenced, tokens_of
 from kernel.asking.prompt import (
     FOLDER,
     FORM,
@@ -35,6 +36,7 @@ from kernel.document.escaping import to_json
 from kernel.document.model import Document, Note, Step
 from kernel.document.redaction import redact, redacted
 from kernel.document.texts import cut
+from kernel.tools.operations import bytes_hash
 from kernel.tools.state_machine import description, machine_state
 from kernel.tools.tool import Catalogue, Tool
 
@@ -77,6 +79,8 @@ RECORDED = ("evidence", "changes", "diff", "look")
 """The notes of §4 that the kernel writes before CHECK is asked."""
 AROUND = 16
 """Steps before one of a plan that its own turn sees, if it builds on them."""
+MOST_IMAGES = 4
+"""Pictures of one turn that are shown."""
 INDEX_TOKENS = 150
 """Maximum tokens of the index of what `use` reaches. See docs/choosing.md."""
 INDEX_HEAD = "Tools for `use`: "
@@ -140,6 +144,8 @@ class Sources:
     window: int  # tokens
     may_split: bool = True
     enclosed: str = ""  # what commands lack here, such as the network
+    sees: bool = False  # whether the responder is shown pictures
+    picture: Callable[[str], bytes | None] = lambda path: None  # the bytes of a file in artifacts/
 
 
 def result_limit(window: int) -> int:
@@ -206,7 +212,7 @@ def conversation(document: Document, sources: Sources, step: int = 0) -> Prompt:
     first = "\n\n".join(filter(None, [phase, *(text for _, text in parts)]))
     messages: list[Message] = [{"role": "system", "content": system}, {"role": "user", "content": first}]
     last: list[Message] = [{"role": "user", "content": _bound(document, sources, step)}] if step else []
-    fixed = count(system) + count(first) + schemas + sum(count(text_of(message)) for message in last)
+    fixed = count(system) + count(first) + schemas + sum(tokens_of(message, count) for message in last)
     room = int(sources.window * FOLD_AT) - fixed
     if step:
         turns = [*_latest(document, sources, room, _shown_to(document, step)), *last]
@@ -216,7 +222,7 @@ def conversation(document: Document, sources: Sources, step: int = 0) -> Prompt:
     sizes = [("base", count(system)), ("phase", count(phase)), ("tools", count(index))]
     sizes += [("schemas", schemas)]
     sizes += [(f"work: {title}", count(text)) for title, text in parts if text and title != INDEX]
-    sizes += [("work: turns", sum(count(text_of(message)) for message in turns))] if turns else []
+    sizes += [("work: turns", sum(tokens_of(message, count) for message in turns))] if turns else []
     return Prompt(system, "", tuple(sizes), tools, tuple(messages))
 
 
@@ -242,7 +248,7 @@ def judgement(document: Document, sources: Sources) -> Prompt:
     room = int(sources.window * JUDGED_SHARE) - count(system) - count(first) - count(last)
     turns = _latest(document, sources, room, sorted(document.planned)[-MOST_JUDGED:])
     parts = [(name, count(text)) for name, text in named.items()]
-    parts += [("work: task", count(first)), ("work: turns", sum(count(text_of(each)) for each in turns))]
+    parts += [("work: task", count(first)), ("work: turns", sum(tokens_of(each, count) for each in turns))]
     parts.append(("work: evidence", count(last)))
     head: list[Message] = [{"role": "system", "content": system}, {"role": "user", "content": first}]
     return Prompt(system, "", tuple(parts), (), (*head, *turns, {"role": "user", "content": last}))
@@ -464,12 +470,16 @@ class _Exchange:
     asked: Message
     results: list[tuple[str, str, str]]  # id, whole, folded
     after: str
+    images: tuple[tuple[str, Message], ...]  # the line of each picture, and the picture
 
     def messages(self, folded: bool) -> list[Message]:
         found = [self.asked]
         for name, whole, short in self.results:
             found.append({"role": "tool", "tool_call_id": name, "content": short if folded else whole})
-        return [*found, *([{"role": "user", "content": self.after}] if self.after else [])]
+        images = () if folded else self.images
+        said = "\n".join(filter(None, [*(line for line, _ in images), self.after]))
+        pictures = {"images": [image for _, image in images]} if images else {}
+        return [*found, *([{"role": "user", "content": said, **pictures}] if said else [])]
 
 
 def _bound(document: Document, sources: Sources, n: int) -> str:
@@ -500,7 +510,7 @@ def _latest(document: Document, sources: Sources, room: int, shown: Collection[i
     chosen = sorted(shown)
     while True:
         turns = _turns(document, sources, room, chosen)
-        if len(chosen) <= 1 or sum(sources.count(text_of(each)) for each in turns) <= room:
+        if len(chosen) <= 1 or sum(tokens_of(each, sources.count) for each in turns) <= room:
             return turns
         chosen = chosen[max(len(chosen) // 4, 1) :]
 
@@ -515,7 +525,7 @@ def _turns(document: Document, sources: Sources, room: int, shown: Collection[in
     numbers = sorted(range(last_turn(document) + 1), key=lambda n: n or first_planned + 0.5)
     exchanges = [each for turn in numbers if (each := _exchange(document, turn, sources, shown))]
     whole, short = (
-        [sum(sources.count(text_of(each)) for each in one.messages(folded)) for one in exchanges]
+        [sum(tokens_of(each, sources.count) for each in one.messages(folded)) for one in exchanges]
         for folded in (False, True)
     )
     first = 0  # the first one that is shown whole
@@ -536,12 +546,15 @@ def _exchange(document: Document, turn: int, sources: Sources, shown: Collection
     longest = max(LEAST_RESULT, min(room, result_limit(sources.window)))
     calls: list[tuple[str, str, Any]] = []
     results: list[tuple[str, str, str]] = []
+    images: list[tuple[str, Message]] = []
     for (n, planned), step in zip(decided, steps, strict=True):
         # as planned, without inserted results; but for a step in words with the arguments that a turn gave
         given = planned.args is None and step.args is not None
         name, args = _as_called(document, step if given else planned, sources, longest)
         calls.append((f"call_{n}", name, args))
-        whole = _result(step, sources, limit) + _repeated(document, step)
+        pictures, told = _images(step, sources, MOST_IMAGES - len(images))
+        images += pictures
+        whole = _result(step, sources, limit) + told + _repeated(document, step)
         results.append((f"call_{n}", whole, _folded(step)))
     for name, args, result in _sayings(document, turn, notes):
         calls.append((f"{name}_{turn}", name, args))
@@ -557,7 +570,7 @@ def _exchange(document: Document, turn: int, sources: Sources, shown: Collection
     after = "\n".join([*heard, *([notes[EDITED].text] if EDITED in notes else [])])
     if turn == 0 and (not_yet := document.note(3, NOT_YET)) and not turn_named(not_yet):
         after = f"After these steps this did not hold:\n{fenced(not_yet.text)}"
-    return _Exchange(asked, results, after)
+    return _Exchange(asked, results, after, tuple(images))
 
 
 def _limit(steps: Sequence[Step], sources: Sources) -> int:
@@ -630,7 +643,7 @@ def _as_called(document: Document, step: Step, sources: Sources, longest: int) -
 def _result(step: Step, sources: Sources, limit: int) -> str:
     """A result as the model sees it: whole up to the limit; of a file, with the numbers of its lines."""
     text = sources.whole(step) if step.result is not None else step.state
-    if step.tool == "read" and step.state == "done":
+    if step.tool == "read" and step.state == "done" and "images" not in step.evidence:
         text, last = _numbered(text, str((step.args or {}).get("lines", "")))
         if len(text) > limit:
             end = text.rfind("\n", 0, limit)
@@ -648,6 +661,25 @@ def _result(step: Step, sources: Sources, limit: int) -> str:
     if step.tool == "bash" and "[exit " in text[-20:]:
         return text
     return f"{step.state}: {text}"
+
+
+def _images(step: Step, sources: Sources, room: int) -> tuple[list[tuple[str, Message]], str]:
+    """The pictures of a result, each with its line; and what is told of those that are not shown."""
+    images: list[tuple[str, Message]] = []
+    told: list[str] = []
+    for kept in step.evidence.get("images", ()) if sources.sees else ():
+        if len(images) == room:
+            told.append(f"[of one turn {MOST_IMAGES} pictures are shown; look at this one in another turn]")
+        elif (data := sources.picture(kept["file"])) is None or bytes_hash(data) != kept["sha"]:
+            told.append(
+                f"[the picture is gone: somebody has changed or removed {sources.place(kept['file'])}]"
+            )
+        else:
+            image = {"kind": kept["kind"], "data": b64encode(data).decode()}
+            images.append((f"The picture of call_{step.n}:", image))
+    if "images" in step.evidence and not sources.sees:
+        told.append("[the picture itself is not shown: this model sees no pictures]")
+    return images, "".join(f"\n{line}" for line in told)
 
 
 def _repeated(document: Document, step: Step) -> str:

@@ -89,6 +89,7 @@ class Ask:
     """The whole conversation of a turn in the form of OpenAI's chat messages; then `user` is empty.
 
     The first one is `system`. An assistant's message has `tool_calls`; a message `tool` answers each.
+    A user's message has `images` where the responder sees.
     """
     on_text: Callable[[str], None] = field(default=unheard, compare=False, repr=False)
     """Is called with each piece of the reply while it is being written, in the run's own thread."""
@@ -203,6 +204,11 @@ class Responder:
     def window_source(self) -> str:
         """Where that number comes from."""
         return "the settings" if self.context else "usual"
+
+    @property
+    def sees(self) -> bool:
+        """Whether it is shown pictures."""
+        return False
 
     @property
     def takes_tools(self) -> bool:

@@ -88,6 +88,7 @@ EVIDENCE: Shape = {
     "characters": int,
     "sha": str,
     "whole": str,
+    "images": [{"file!": str, "kind!": str, "sha!": str}],
     "state": {"at!": str, "calls!": int, "kept": {...: object}},
 }
 

@@ -280,6 +280,11 @@ def prompt_of(
         except DocumentError:
             return result.result or ""  # the beginning; a step that needs the whole says what is missing
 
+    def picture(path: str) -> bytes | None:
+        with suppress(DocumentError):
+            return session.run.store.unshelve_bytes(path)
+        return None
+
     sources = Sources(
         session.catalogue,
         responder.count,
@@ -289,6 +294,8 @@ def prompt_of(
         window=responder.window,
         may_split=not session.atomic,
         enclosed=_enclosed(session),
+        sees=responder.sees,
+        picture=picture,
     )
     if phase == "check":
         return judgement(session.doc, sources)

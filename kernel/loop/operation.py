@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import replace
@@ -24,7 +25,7 @@ from kernel.document.texts import cut
 from kernel.errors import DocumentError, FractalError, OperationFailed, raised_as
 from kernel.loop.approval import call_text, large_named, withdrawn
 from kernel.loop.run_context import Session, skills_of
-from kernel.tools.operations import Context, Result, Touch, file_hash
+from kernel.tools.operations import Context, Image, Result, Touch, bytes_hash, file_hash
 from kernel.tools.state_machine import description, machine_state, moved
 from kernel.tools.tool import Tool
 
@@ -202,6 +203,10 @@ def _ended(session: Session, step: Step, tool: Tool, result: Result) -> Step:
         evidence["touched"] = [
             {**each, "after": file_hash(session.run.folder / each["path"])} for each in files
         ]
+    if result.images:
+        evidence["images"] = [
+            _kept(session, f"{loop_id}-{at}", each) for at, each in enumerate(result.images, 1)
+        ]
     limit = session.run.bounds.result_chars
     if len(text) > limit:
         whole = session.run.store.shelve(f"{loop_id}.txt", text)
@@ -210,6 +215,13 @@ def _ended(session: Session, step: Step, tool: Tool, result: Result) -> Step:
     state, origin = "done" if result.ok else "failed", f"tool:{tool.name}"
     ended = replace(step, state=state, result=text, origin=origin, link=f"{loop_id}.md", evidence=evidence)
     return with_state(session, ended, result.keep) if result.ok else ended
+
+
+def _kept(session: Session, name: str, image: Image) -> dict[str, str]:
+    """Where the run keeps a picture, which the conversation shows from there."""
+    ending = re.sub(r"[^a-z0-9]+", "-", image.kind.partition("/")[2].lower()) or "image"
+    file = session.run.store.shelve_bytes(f"{name}.{ending}", image.data)
+    return {"file": file, "kind": image.kind, "sha": bytes_hash(image.data)}
 
 
 def _document(session: Session, step: Step, tool: Tool, began: str) -> Document:

@@ -244,9 +244,13 @@ class FileStore:
         """Store a large text, its secrets hidden, in `artifacts/` by this name; returns its relative path."""
         return self._put(name, self.exact.conceal(text))
 
-    def _put(self, name: str, text: str) -> str:
-        self._write(self.folder / "artifacts" / name, text.encode("utf-8", "surrogatepass"))
+    def shelve_bytes(self, name: str, data: bytes) -> str:
+        """Store bytes in `artifacts/` by this name; returns their relative path."""
+        self._write(self.folder / "artifacts" / name, data)
         return f"artifacts/{name}"
+
+    def _put(self, name: str, text: str) -> str:
+        return self.shelve_bytes(name, text.encode("utf-8", "surrogatepass"))
 
     def retire(self, loop_id: str) -> None:
         """Move a document to `artifacts/`, so that another one can take its place."""
@@ -256,9 +260,13 @@ class FileStore:
 
     def unshelve(self, path: str) -> str:
         """The text that `shelve` stored; raises `DocumentError` if it is missing."""
+        return self.unshelve_bytes(path).decode("utf-8", "surrogatepass")
+
+    def unshelve_bytes(self, path: str) -> bytes:
+        """The bytes of a file in `artifacts/`; raises `DocumentError` if it is missing."""
         if path.startswith("/") or ".." in path.split("/"):
             raise DocumentError("it is outside of its run", str(self.folder / path))
-        return _read(self.folder / path).decode("utf-8", "surrogatepass")
+        return _read(self.folder / path)
 
     def save(self, document: Document) -> None:
         """Write the whole document, atomically; it is durable afterwards."""

@@ -107,7 +107,9 @@ def _marked(message: Message) -> dict[str, Any]:
     """A message with a mark: a result has it beside its content, other text in a block."""
     if message["role"] == "tool":
         return {**message, "cache_control": MARK}
-    return {**message, "content": [{"type": "text", "text": message["content"], "cache_control": MARK}]}
+    content = message["content"]
+    first, *more = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    return {**message, "content": [{**first, "cache_control": MARK}, *more]}  # pictures follow the text
 
 
 def _short(message: Message) -> dict[str, Any]:

@@ -27,14 +27,16 @@ RESULTS = "Results:"
 _ALONE = re.compile(r"(?:```\w*\s*)?\{.*\}(?:\s*```)?", re.DOTALL)
 
 
-def conversation(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """The messages with roles system, user and assistant and text only; neighbours of one role are joined."""
-    written: list[dict[str, str]] = []
-    for role, text in _written(messages, tools):
+def conversation(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The messages with roles system, user and assistant, and no calls; neighbours of one role are joined."""
+    written: list[dict[str, Any]] = []
+    for (role, text), message in zip(_written(messages, tools), messages, strict=True):
         if written and written[-1]["role"] == role:
             written[-1]["content"] += f"\n\n{text}"
         else:
             written.append({"role": role, "content": text})
+        if images := message.get("images"):
+            written[-1]["images"] = [*written[-1].get("images", ()), *images]
     return written
 
 

@@ -67,6 +67,7 @@ from runtime.models.refusals import (
     length_in,
     other_limit,
 )
+from runtime.models.seeing import sees_by_name
 from runtime.models.servers import Servers
 from runtime.models.tool_calls import object_of, turn_text
 from runtime.models.window import LOCAL, Window, in_table, valid
@@ -136,6 +137,7 @@ class Provider(Responder, ABC):
         thinking_tokens: int | None = None,
         options: Mapping[str, Any] | None = None,
         tools: bool | None = None,
+        sees: bool | None = None,
         context: int | None = None,
         servers: Servers | None = None,
     ) -> None:
@@ -153,6 +155,7 @@ class Provider(Responder, ABC):
         thinking_tokens: additional tokens for the model's thinking; None: as usual for its name.
         options: more arguments of the request, such as temperature.
         tools: whether calls of a turn have the provider's own form; None tries it once.
+        sees: whether it is shown pictures; None takes what is known of the model.
         context: tokens of a conversation and its reply; None takes what is known of the model.
         servers: what earlier runs found out about this server.
         """
@@ -185,6 +188,12 @@ class Provider(Responder, ABC):
         """The request's member for the longest reply."""
         self._longest = whole(facts.get("longest"), 0)  # tokens of a reply that the server allows; 0: unknown
         self._tools = tools
+        self._sees = sees_by_name(model) if sees is None else sees
+
+    @property
+    def sees(self) -> bool:
+        """Whether it is shown pictures: as set or known of the model, unless its server has refused one."""
+        return self._sees and "images" not in self.refused
 
     @property
     def takes_tools(self) -> bool:
@@ -297,8 +306,10 @@ class Provider(Responder, ABC):
         """The messages. A server that takes no native calls gets calls and tools in words."""
         if ask.messages:
             if not self._declares(ask):
-                return [_encodable(each) for each in json_form.conversation(ask.messages, ask.tools)]
-            return self.dialect([_encodable(wire(each)) for each in ask.messages])
+                written = [_encodable(each) for each in json_form.conversation(ask.messages, ask.tools)]
+            else:
+                written = self.dialect([_encodable(wire(each)) for each in ask.messages])
+            return [_with_images(each, sees=self.sees) for each in written]
         said = [{"role": "system", "content": ask.system}, {"role": "user", "content": ask.user}]
         return [_encodable(each) for each in said]
 
@@ -327,6 +338,8 @@ class Provider(Responder, ABC):
     def parts(self, ask: Ask) -> list[str]:
         """The parts of this request that it can do without, in the order in which they are tried."""
         sent = {*self.optional(ask, self.form_of(ask)), "system"} - self.refused
+        if self.sees and any(each.get("images") for each in ask.messages):
+            sent.add("images")
         return [part for part in PARTS if part in sent]
 
     def leave_out(self, parts: Collection[str], ask: Ask) -> None:
@@ -685,6 +698,21 @@ def wire(message: Message) -> Message:
     if called:
         fixed["tool_calls"] = [_wire_call(*each) for each in called]
     return fixed
+
+
+def _with_images(message: dict[str, Any], *, sees: bool) -> dict[str, Any]:
+    """A message with its pictures in parts of its content; without them for a server that takes none."""
+    images = message.pop("images", ())
+    if not images:
+        return message
+    if not sees:
+        return {
+            **message,
+            "content": f"{message['content']}\n(It is not shown: this model sees no pictures.)",
+        }
+    urls = [f"data:{each['kind']};base64,{each['data']}" for each in images]
+    parts = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+    return {**message, "content": [{"type": "text", "text": message["content"]}, *parts]}
 
 
 def _wire_call(id: str, name: str, arguments: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ PARTS = {
     "stream_options": re.compile(r"stream_?option|include_usage"),
     "stream": re.compile(r"stream(?!_?option)"),
     "temperature": re.compile(r"temperature|sampling"),
+    "images": re.compile(r"image|vision|multi-?_?modal|mmproj"),
     "tools": re.compile(r"tool|function_?call|functions_are_not"),
     "system": re.compile(
         r"developer_(?:instruction|role|message)|system_(?:role|message|instruction|prompt)"

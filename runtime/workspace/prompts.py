@@ -71,7 +71,10 @@ def _headed(number: int, message: Message) -> str:
     of = f", result of {message['tool_call_id']}" if "tool_call_id" in message else ""
     calls = [f"{each}: {name} {arguments}" for each, name, arguments in calls_of(message)]
     line = f"<!-- {number} {message['role']}{of} -->"
-    return "\n\n".join(filter(None, [line, message.get("content"), *calls]))
+    images = [
+        f"[{each['kind']}, {len(each['data'])} bytes of base64]" for each in message.get("images") or ()
+    ]
+    return "\n\n".join(filter(None, [line, message.get("content"), *images, *calls]))
 
 
 def _prompt(ask: Ask) -> list[str]:

@@ -68,6 +68,7 @@ class Timeouts(BaseModel):
 SMALLEST_WINDOW, LARGEST_WINDOW = 256, 100_000_000
 """Tokens that a model's window may have."""
 _CONTEXT = "tokens of a prompt and its reply together; null: by its server or the table of models"
+_SEES = "whether it is shown pictures; null: by the table of models, or its name"
 _TIMEOUT = (
     "seconds for one call, or its limits {connect: 5, first_token: 90, idle: 30, total: 600}; null: these; "
     "`llama:` has none"
@@ -95,6 +96,7 @@ class Rung(BaseModel):
     headers: dict[str, str] = Field(default_factory=dict, description=_HEADERS)
     price: Price | None = Field(None, description="USD for a million tokens, where none is known")
     context: int | None = Field(None, ge=SMALLEST_WINDOW, le=LARGEST_WINDOW, description=_CONTEXT)
+    sees: bool | None = Field(None, description=_SEES)
     timeout: Seconds | Timeouts | None = Field(None, description=_TIMEOUT)
     phases: tuple[Literal["turn", "do", "check"], ...] = Field(
         (), description="what it may be asked for (turn, do, check); empty: all"
@@ -158,6 +160,7 @@ class Config(BaseModel):
     context: int | None = Field(
         None, ge=SMALLEST_WINDOW, le=LARGEST_WINDOW, description=f"of `model`: {_CONTEXT}"
     )
+    sees: bool | None = Field(None, description=f"of `model`: {_SEES}")
     timeout: Seconds | Timeouts | None = Field(None, description=f"of `model`: {_TIMEOUT}")
     ladder: tuple[Rung, ...] = Field(
         (), description="the rungs, cheapest first; empty: reflex, then `model`, then a person"

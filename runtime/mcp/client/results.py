@@ -6,14 +6,19 @@ What can be read is kept, whatever stands beside it; what cannot is named.
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, cast
 
-from kernel import Result
+from kernel import Image, Result
 from runtime.catalogue.schemas import check
+from runtime.images import shown
 from runtime.text.terminal import neutralise
 
 NOTHING = "[no content]"
+MOST_IMAGES = 20
+"""Pictures of one answer that are kept."""
 _LARGEST = 200_000
 """Characters of the schema of a result that is checked."""
 
@@ -26,7 +31,10 @@ def result_of(sent: Any, schema: Any = None, **evidence: Any) -> Result:
         rest = {name: each for name, each in answer.items() if name not in _HEAD}
         content = json.dumps(rest, ensure_ascii=False) if rest else []
     blocks = cast(list[Any], content) if isinstance(content, list) else [] if content is None else [content]
-    pieces = [text for block in blocks if (text := _as_text(block))]
+    pictures = [_picture(block) for block in blocks]
+    pieces = [
+        text for block, (line, _) in zip(blocks, pictures, strict=True) if (text := line or _as_text(block))
+    ]
     structured = answer.get("structuredContent")
     if structured is not None:
         if not any(map(_readable, blocks)):
@@ -35,10 +43,24 @@ def result_of(sent: Any, schema: Any = None, **evidence: Any) -> Result:
             pieces.append(f"[its structured content does not fit its own outputSchema: {wrong}]")
     failed = answer.get("isError")
     failed = failed.strip().lower() == "true" if isinstance(failed, str) else bool(failed)
-    return Result(neutralise("\n".join(pieces)) or NOTHING, not failed, evidence)
+    images = tuple(image for _, found in pictures for image in found)[:MOST_IMAGES]
+    return Result(neutralise("\n".join(pieces)) or NOTHING, not failed, evidence, images=images)
 
 
 _HEAD = ("content", "structuredContent", "isError", "resultType", "_meta")
+
+
+def _picture(block: Any) -> tuple[str, tuple[Image, ...]]:
+    """The line of a block with a picture, and the picture if it can be shown; nothing of another block."""
+    piece = cast(dict[str, Any], block) if isinstance(block, dict) else {}
+    inner = piece.get("resource")
+    held = cast(dict[str, Any], inner).get("blob") if isinstance(inner, dict) else None
+    data = piece.get("data") if piece.get("type") == "image" else held
+    if not isinstance(data, str):
+        return "", ()
+    with suppress(ValueError):
+        return shown(b64decode(data.partition(",")[2] if data.startswith("data:") else data)) or ("", ())
+    return "", ()
 
 
 def _readable(block: Any) -> bool:
