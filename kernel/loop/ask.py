@@ -525,21 +525,18 @@ def _record(
     session: Session, request: Ask, responder: Responder, reply: Reply, instructions: int, reused: bool
 ) -> None:
     usage = reply.usage
-    instructions = min(
-        instructions, usage.prompt_tokens
-    )  # instructions are estimated, prompt tokens are exact
-    figures: dict[str, Any] = {"model": reply.model}
-    if responder.reads_prompt:
-        figures |= {
-            "calls": usage.calls,
-            "prompt": usage.prompt_tokens,
-            "instr": instructions,
-            "out": usage.completion_tokens,
-            "usd": usage.usd,
-        }
-    unpriced = responder.reads_prompt and usage.usd is None
-    figures = {key: value for key, value in figures.items() if value or key == "model"}
-    session.answered(request.part, responder.name, **figures, **({"usd": None} if unpriced else {}))
+    instructions = min(instructions, usage.prompt_tokens)  # they are estimated, prompt tokens are exact
+    figures: dict[str, Any] = {
+        "calls": usage.calls,
+        "prompt": usage.prompt_tokens,
+        "instr": instructions,
+        "out": usage.completion_tokens,
+        "usd": usage.usd,
+    }
+    counted = {key: value for key, value in figures.items() if value or value is None}
+    session.answered(
+        request.part, responder.name, model=reply.model, **(counted if responder.reads_prompt else {})
+    )
     session.emit(
         "ask_finished",
         phase=request.part,
