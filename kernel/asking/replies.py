@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from kernel.asking import lenient
-from kernel.asking.forms import FORMS
 from kernel.document.escaping import to_json
 from kernel.document.references import SHELL, Whose, in_shell, problem_in, references, renumbered
 from kernel.errors import ReplyError
@@ -162,11 +161,6 @@ class Verdict(Typed):
         if self.decision == "RETRY" and not self.learned:
             raise ValueError("RETRY needs learned: what is known now and what is not to be repeated")
         return self
-
-
-def schema(phase: str) -> Mapping[str, Any]:
-    """The JSON Schema of a phase's reply."""
-    return FORMS[phase]
 
 
 def sketch(node: Mapping[str, Any]) -> str:

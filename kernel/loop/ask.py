@@ -15,9 +15,10 @@ from math import inf
 from typing import Any
 
 from kernel.asking.conversation import Sources, conversation, judgement
+from kernel.asking.forms import FORMS
 from kernel.asking.messages import fenced
 from kernel.asking.prompt import Prompt, drafted, form
-from kernel.asking.replies import Parse, parse_strictly, schema
+from kernel.asking.replies import Parse, parse_strictly
 from kernel.asking.responder import DO, FREE, Ask, Interview, Questioner, Reply, Responder, Usage, Waits
 from kernel.asking.turn import TURN, TurnReply, typed
 from kernel.document.amounts import clamped
@@ -335,7 +336,7 @@ def _request(
         turn=0,
         system="",
         user="",
-        schema=schema("teach" if phase == "check" and session.teaches else kind),
+        schema=FORMS["teach" if phase == "check" and session.teaches else kind],
         words=form(session.doc, kind, session.catalogue),
         max_tokens=_longest(session, responder, phase),
         document=session.doc,
