@@ -8,21 +8,36 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Literal, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from kernel.asking import lenient
-from kernel.asking.forms import FORMS
 from kernel.document.escaping import to_json
 from kernel.document.references import SHELL, Whose, in_shell, problem_in, references, renumbered
 from kernel.errors import ReplyError
 from kernel.tools.tool import Catalogue
 
-Confidence = Literal["high", "medium", "low"]
-Decision = Literal["ACCEPT", "RETRY", "ESCALATE"]
 _PATH = re.compile(r"[\w./-]+")
 _TOOL = re.compile(r"[a-z0-9][a-z0-9-]*")
+
+
+def _criteria(value: Any) -> list[Any]:
+    return [lenient.keyed(each, "judge") for each in lenient.listed(value)]
+
+
+def _tools(value: Any) -> list[str]:
+    return [name for each in lenient.listed(value) for name in _TOOL.findall(str(each).lower())]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+Confidence = Annotated[Literal["high", "medium", "low"], BeforeValidator(lenient.confidence)]
+Decision = Annotated[Literal["ACCEPT", "RETRY", "ESCALATE"], BeforeValidator(lenient.decision)]
+Validation = Annotated[Literal["pass", "fail"], BeforeValidator(lenient.validation)]
+Criteria = Annotated[tuple[dict[str, Any], ...], BeforeValidator(_criteria)]
 
 
 WORK = "work"
@@ -94,19 +109,9 @@ class Plan(Typed):
     approach: str = ""
     confidence: Confidence = "medium"
     steps: tuple[PlanStep, ...] = ()
-    success: tuple[dict[str, Any], ...] = ()
+    success: Criteria = ()
     rationale: str = ""
     done: str = ""  # the answer to the user if all criteria hold
-
-    @field_validator("confidence", mode="before")
-    @classmethod
-    def _confidence(cls, value: Any) -> str:
-        return lenient.confidence(value)
-
-    @field_validator("success", mode="before")
-    @classmethod
-    def _criteria(cls, value: Any) -> Any:
-        return [lenient.keyed(each, "judge") for each in lenient.listed(value)]
 
     @model_validator(mode="after")
     def _has_an_approach(self) -> Plan:
@@ -130,42 +135,22 @@ class Look(Typed):
 class Verdict(Typed):
     """The reply of CHECK."""
 
-    validation: Literal["pass", "fail"] = "fail"
+    validation: Validation = "fail"
     issues: tuple[str, ...] = ()
     decision: Decision | None = None
     learned: str = ""
-    output: str = ""
+    output: Annotated[str, BeforeValidator(_text)] = ""
     question: str = ""
     look: Look | None = None  # missing evidence, asked for once
     unverified: bool = False  # accepted by code that has no evidence that it is right
     unanswered: bool = False  # the output says that nothing is known
     teaching: str = ""  # how a worker does it itself the next time
-    grant: tuple[str, ...] = ()  # the tools that it should know for that
-
-    @field_validator("grant", mode="before")
-    @classmethod
-    def _names(cls, value: Any) -> list[str]:
-        return [name for each in lenient.listed(value) for name in _TOOL.findall(str(each).lower())]
+    grant: Annotated[tuple[str, ...], BeforeValidator(_tools)] = ()  # the tools that it should know for that
 
     def taught(self) -> Verdict:
         """The same, with what a teaching loop has put into an object as its output."""
         members = lenient.taught(self.output)
         return Verdict.model_validate({**self.model_dump(), **members}) if members else self
-
-    @field_validator("output", mode="before")
-    @classmethod
-    def _output_is_text(cls, value: Any) -> str:
-        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-    @field_validator("decision", mode="before")
-    @classmethod
-    def _decision(cls, value: Any) -> Any:
-        return lenient.decision(value)
-
-    @field_validator("validation", mode="before")
-    @classmethod
-    def _validation(cls, value: Any) -> Any:
-        return lenient.validation(value)
 
     @model_validator(mode="after")
     def _decides(self) -> Verdict:
@@ -176,11 +161,6 @@ class Verdict(Typed):
         if self.decision == "RETRY" and not self.learned:
             raise ValueError("RETRY needs learned: what is known now and what is not to be repeated")
         return self
-
-
-def schema(phase: str) -> Mapping[str, Any]:
-    """The JSON Schema of a phase's reply."""
-    return FORMS[phase]
 
 
 def sketch(node: Mapping[str, Any]) -> str:

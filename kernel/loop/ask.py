@@ -15,9 +15,10 @@ from math import inf
 from typing import Any
 
 from kernel.asking.conversation import Sources, conversation, judgement
+from kernel.asking.forms import FORMS
 from kernel.asking.messages import fenced
 from kernel.asking.prompt import Prompt, drafted, form
-from kernel.asking.replies import Parse, parse_strictly, schema
+from kernel.asking.replies import Parse, parse_strictly
 from kernel.asking.responder import DO, FREE, Ask, Interview, Questioner, Reply, Responder, Usage, Waits
 from kernel.asking.turn import TURN, TurnReply, typed
 from kernel.document.amounts import clamped
@@ -353,7 +354,7 @@ def _request(
         turn=0,
         system="",
         user="",
-        schema=schema("teach" if phase == "check" and session.teaches else kind),
+        schema=FORMS["teach" if phase == "check" and session.teaches else kind],
         words=form(session.doc, kind, session.catalogue),
         max_tokens=_longest(session, responder, phase),
         document=session.doc,
@@ -543,21 +544,18 @@ def _record(
     session: Session, request: Ask, responder: Responder, reply: Reply, instructions: int, reused: bool
 ) -> None:
     usage = reply.usage
-    instructions = min(
-        instructions, usage.prompt_tokens
-    )  # instructions are estimated, prompt tokens are exact
-    figures: dict[str, Any] = {"model": reply.model}
-    if responder.reads_prompt:
-        figures |= {
-            "calls": usage.calls,
-            "prompt": usage.prompt_tokens,
-            "instr": instructions,
-            "out": usage.completion_tokens,
-            "usd": usage.usd,
-        }
-    unpriced = responder.reads_prompt and usage.usd is None
-    figures = {key: value for key, value in figures.items() if value or key == "model"}
-    session.answered(request.part, responder.name, **figures, **({"usd": None} if unpriced else {}))
+    instructions = min(instructions, usage.prompt_tokens)  # they are estimated, prompt tokens are exact
+    figures: dict[str, Any] = {
+        "calls": usage.calls,
+        "prompt": usage.prompt_tokens,
+        "instr": instructions,
+        "out": usage.completion_tokens,
+        "usd": usage.usd,
+    }
+    counted = {key: value for key, value in figures.items() if value or value is None}
+    session.answered(
+        request.part, responder.name, model=reply.model, **(counted if responder.reads_prompt else {})
+    )
     session.emit(
         "ask_finished",
         phase=request.part,

@@ -214,10 +214,5 @@ def _within(loop_id: str, other: str) -> bool:
 
 
 def _with_result(session: Session, step: Step, text: str) -> Step:
-    limit = session.run.bounds.result_chars
-    evidence = dict(step.evidence)
-    text = session.run.store.exact.conceal(text)
-    if len(text) > limit:
-        evidence["whole"] = session.run.store.shelve(f"{step.link.removesuffix('.md')}.result.txt", text)
-        text = cut(text, limit, evidence["whole"])
-    return replace(step, result=text, origin=f"tool:{step.tool or 'task'}", evidence=evidence)
+    step = replace(step, origin=f"tool:{step.tool or 'task'}")
+    return session.with_result(step, text, f"{step.child}.result.txt")

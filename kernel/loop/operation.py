@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel import disk
-from kernel.document.escaping import fingerprint, to_json
+from kernel.document.escaping import to_json
 from kernel.document.frontmatter import EVIDENCE, unstorable
 from kernel.document.model import Document, Meta, Note, Section, Step, child_id, now
 from kernel.document.redaction import redact, redacted
@@ -197,7 +197,6 @@ def _storable(session: Session, n: int, evidence: Mapping[str, Any]) -> dict[str
 
 def _ended(session: Session, step: Step, tool: Tool, result: Result) -> Step:
     loop_id = operation_id(session, step.n, tool.name)
-    text = session.run.store.exact.conceal(result.text)
     evidence: dict[str, Any] = {**step.evidence, **_storable(session, step.n, result.evidence)}
     if files := step.evidence.get("touched"):
         evidence["touched"] = [
@@ -207,13 +206,9 @@ def _ended(session: Session, step: Step, tool: Tool, result: Result) -> Step:
         evidence["images"] = [
             _kept(session, f"{loop_id}-{at}", each) for at, each in enumerate(result.images, 1)
         ]
-    limit = session.run.bounds.result_chars
-    if len(text) > limit:
-        whole = session.run.store.shelve(f"{loop_id}.txt", text)
-        evidence |= {"whole": whole, "characters": len(text), "sha": fingerprint(text)[:8]}
-        text = cut(text, limit, whole)
     state, origin = "done" if result.ok else "failed", f"tool:{tool.name}"
-    ended = replace(step, state=state, result=text, origin=origin, link=f"{loop_id}.md", evidence=evidence)
+    ended = replace(step, state=state, origin=origin, link=f"{loop_id}.md", evidence=evidence)
+    ended = session.with_result(ended, result.text, f"{loop_id}.txt")
     return with_state(session, ended, result.keep) if result.ok else ended
 
 

@@ -13,8 +13,10 @@ from typing import Any
 
 from kernel.asking.prompt import found_by_itself
 from kernel.asking.responder import DO, Ladder, Usage
+from kernel.document.escaping import fingerprint
 from kernel.document.model import Document, Fold, Note, Step, now, root_id
 from kernel.document.references import in_shell, problem_in, references, substitute
+from kernel.document.texts import cut
 from kernel.errors import OperationFailed
 from kernel.events import Event, Kind, Listener, silent
 from kernel.loop.budget import (
@@ -280,6 +282,15 @@ class Session:
         store, evidence = self.run.store, step.evidence
         text = store.unshelve(evidence["whole"]) if evidence.get("whole") else step.result
         return store.exact.reveal(text) if exact else text
+
+    def with_result(self, step: Step, text: str, file: str) -> Step:
+        """The step with its result, its secrets hidden. A long one is cut, and whole in `artifacts/`."""
+        text, limit = self.run.store.exact.conceal(text), self.run.bounds.result_chars
+        if len(text) <= limit:
+            return replace(step, result=text)
+        whole = self.run.store.shelve(file, text)
+        evidence = {"whole": whole, "characters": len(text), "sha": fingerprint(text)[:8]}
+        return replace(step, result=cut(text, limit, whole), evidence={**step.evidence, **evidence})
 
     def filled(self, value: Any, *, exact: bool = False) -> Any:
         """A copy of a value with its references filled in. Raises `OperationFailed` and `DocumentError`."""

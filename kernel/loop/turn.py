@@ -204,11 +204,6 @@ def is_held(document: Document) -> bool:
     return bool(held and planned) and not document.note(2, "approved")
 
 
-def proposed(document: Document) -> dict[int, Step]:
-    """The planned steps that somebody has to approve: those that have not ended."""
-    return {n: step for n, step in document.planned.items() if not document.steps.get(n, step).ended}
-
-
 # ---- a plan with whole steps -----------------------------------------------------------------------------
 
 

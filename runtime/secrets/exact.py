@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from kernel import disk
-from kernel.document.redaction import HIDDEN, OfRun
+from kernel.document.redaction import OfRun
 from runtime import found_files
+from runtime.secrets.forms import HIDDEN
 from runtime.secrets.key import user_key
 from runtime.secrets.known import learn_value
 from runtime.secrets.redaction import redactor

@@ -244,6 +244,8 @@ _WEAK = ("pat", "sk", "salt", "webhook", "signing", "unseal")
 _SLUG = re.compile(
     r"(?:[a-z]{2,12}\d{0,3}|v?\d{1,4}|(?<=-)[0-9a-f]{6,64})(?:[-_.](?:(?:[a-z]{1,12}\d{0,3}|v?\d{1,4}|[0-9a-f]{6,64})|(?=\Z)))+\Z"
 )
+HIDDEN = re.compile(r"(\[redacted [^\[\]\n]{1,80}) ([0-9a-f]{10})\]")
+"""What stands in the place of a secret in what a run stores: its name, and the ID of its value."""
 _MARKED = re.compile(r"[0-9a-f]{10}\]")
 """The end of what `HIDDEN` finds."""
 _HEX_OR_UUID = re.compile(r"(?i)(?:sha\d+[:-])?[0-9a-f-]{7,}\Z")
