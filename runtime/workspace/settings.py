@@ -26,6 +26,7 @@ from kernel.errors import ConfigurationError, explained
 from kernel.loop.budget import Bounds
 from runtime import addresses, user_files
 from runtime.plugins import EMBEDDERS, installed
+from runtime.sandbox.hooks import Hook, Hooks
 from runtime.sandbox.limits import Limits
 from runtime.secrets.known import learn_secrets
 from runtime.variables import unquoted
@@ -124,6 +125,32 @@ class Pool(BaseModel):
     capacity: float = Field(gt=0, allow_inf_nan=False)
     per_hour: float = Field(ge=0, allow_inf_nan=False)
     per_run: float | None = Field(None, gt=0, allow_inf_nan=False)
+
+
+class HookSetting(BaseModel):
+    """A command that runs before or after calls, or at the end of a run."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    command: str = Field(min_length=1)
+    tools: tuple[str, ...] = ()  # names, or patterns such as mcp-*; empty: all
+    seconds: float = Field(30.0, gt=0, le=600)
+
+
+class HookSettings(BaseModel):
+    """The commands of each moment, in their order."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    before: tuple[HookSetting, ...] = ()
+    after: tuple[HookSetting, ...] = ()
+    end: tuple[HookSetting, ...] = ()
+
+    def made(self) -> Hooks:
+        """The hooks as a run uses them."""
+        return Hooks(
+            *(tuple(Hook(**dict(each)) for each in of) for of in (self.before, self.after, self.end))
+        )
 
 
 class Approved(BaseModel):
@@ -362,6 +389,11 @@ class Config(BaseModel):
         (".claude/skills", ".agents/skills"),
         description="folders of Agent Skills that are found by themselves, in the folder and its git root",
     )
+    hooks: HookSettings | None = Field(
+        None,
+        description="commands before and after calls and at the end of a run, such as "
+        "`{after: [{command: 'ruff format -q .', tools: [edit, write]}]}` (docs/hooks.md)",
+    )
     user_skills: tuple[str, ...] = Field(
         ("~/.config/fractal/skills", "~/.claude/skills"),
         description="your own folders of Agent Skills, which are found in every folder after those",
@@ -447,6 +479,10 @@ class Config(BaseModel):
         for name in ("context_system", "context_tool", "context_operation"):
             values[name] *= scale
         return Bounds(**values)
+
+    def hooks_of_run(self) -> Hooks:
+        """The commands before and after calls and at the end."""
+        return self.hooks.made() if self.hooks else Hooks()
 
     def pool_of(self, agent: str) -> Pool | None:
         """The pool of an agent's lifeforce; None if it is not counted. Raises `ConfigurationError`."""

@@ -103,6 +103,12 @@ def system(workspace: Workspace, pins: Pins) -> Iterator[Item]:
             yield Item(str(workspace.root), f"system/{name}", mark, "a file of its system")
 
 
+def hook_files(root: Path, config: Config) -> Iterator[Item]:
+    """The files of the folder that its hooks name, as items: they are what runs."""
+    for path in config.hooks_of_run().files(root):
+        yield Item(str(root), f"hook {path}", digest_of(path), "a file that a hook runs or reads")
+
+
 def skills(folder: Path, paths: Iterable[Path], pins: Pins) -> Iterator[Item]:
     """The files of skills that the folder's settings name, wherever they lie."""
     for path in paths:
@@ -256,6 +262,7 @@ NEEDS_TRUST: Mapping[str, Lowers] = {
     "otel_content": _is("true"),
     "admit": _is("auto"),
     "build": _is("auto"),
+    "hooks": _always,
     "skills": _always,
     "user_skills": Lowers(
         "a folder that your own file does not name", lambda value, without: bool(set(value) - set(without))
@@ -363,6 +370,7 @@ def asks_for(
     own = read(user_file(), root).get("approved") or ()
     calls = [call for call in _of_files(root, config, "approved") if call not in own]
     named = [*settings(root, values), *(approved(root, call) for call in calls)]
+    named += hook_files(root, config) if "hooks" in values else ()
     named += [*ownership.items(workspace.state), *system(workspace, pins), *skills(root, skill_paths, pins)]
     if not optional:
         return named
