@@ -19,6 +19,7 @@ Kind = Literal[
     "ask_started",  # data: phase, step, rung
     "ask_finished",  # data: phase, step, rung, model, reused, and the tokens and money of META's rungs
     "reply_delta",  # data: phase, step, rung, text (the next piece of a reply that is being written)
+    "thinking_delta",  # data: phase, step, rung, text (the next piece of a model's thinking, kept nowhere)
     "ask_refused",  # data: phase, step, rung, why
     "step_started",  # data: step, tool, args
     "step_finished",  # data: step, tool, state, result (its first 200 characters), deleted (a line)

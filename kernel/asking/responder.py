@@ -93,6 +93,8 @@ class Ask:
     """
     on_text: Callable[[str], None] = field(default=unheard, compare=False, repr=False)
     """Is called with each piece of the reply while it is being written, in the run's own thread."""
+    on_thinking: Callable[[str], None] = field(default=unheard, compare=False, repr=False)
+    """The same for the model's thinking, which is shown and kept nowhere."""
     notify: Callable[[str], None] = field(default=unheard, compare=False, repr=False)
     """Is called with what a person may want to know while the call takes long, such as a retry."""
 

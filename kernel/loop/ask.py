@@ -35,6 +35,7 @@ from kernel.errors import (
     explained,
     raised_as,
 )
+from kernel.events import Kind
 from kernel.loop.budget import (
     ROUNDING,
     Amount,
@@ -341,8 +342,8 @@ def _request(
 ) -> Ask:
     """The ask of a phase, without a prompt. `DO` is a turn that is bound to the call of a planned step."""
 
-    def show(text: str) -> None:
-        session.emit("reply_delta", phase=phase, step=step, rung=responder.name, text=text)
+    def shown(kind: Kind) -> Pieces:
+        return Pieces(lambda text: session.emit(kind, phase=phase, step=step, rung=responder.name, text=text))
 
     kind = TURN if phase == DO else phase
     return Ask(
@@ -361,7 +362,8 @@ def _request(
         bound=session.doc.planned[step].tool if phase == DO else "",
         evidence=evidence,
         rung=responder.name,
-        on_text=Pieces(show),
+        on_text=shown("reply_delta"),
+        on_thinking=shown("thinking_delta"),
         notify=lambda text: session.emit("warning", message=text),
     )
 
@@ -474,8 +476,9 @@ async def _reply(session: Session, responder: Responder, request: Ask) -> tuple[
     try:
         with session.run.clock.patient() if responder.patient else nullcontext(), raised_as(ProviderError):
             reply = await responder.answer(request)
-        if isinstance(request.on_text, Pieces):
-            request.on_text.end()
+        for pieces in (request.on_thinking, request.on_text):
+            if isinstance(pieces, Pieces):
+                pieces.end()
     except asyncio.CancelledError:
         raise  # the call may have cost something: without a log record of its end, it is charged in full
     except Exception as error:

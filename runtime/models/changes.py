@@ -67,7 +67,7 @@ class Changes:
             named &= ({"response_format", "system"} if AT_FAULT.search(words) else set()) | tools | {"images"}
         if named:
             self.undo()
-            self._provider.leave_out(named, self._ask)
+            self._provider.leave_out(named, self._ask, lasting=status != 500)
             return True
         return self._provider.drop_options(words, self._ask) or (
             status in (400, 422) and self._next_trial(error, sent)

@@ -132,7 +132,7 @@ class OpenAI(Provider):
 
     async def send(self, ask: Ask, seconds: float) -> Reply:
         """Make one call and read its answer, whether it is a stream or not."""
-        begun, reader = time.monotonic(), Reader(ask.on_text)
+        begun, reader = time.monotonic(), Reader(ask.on_text, ask.on_thinking)
         async with _limit(seconds, f"the reply was not complete within {seconds:g} s"):
             async with self._patience(reader, begun):
                 client = self._connected()

@@ -342,10 +342,10 @@ class Provider(Responder, ABC):
             sent.add("images")
         return [part for part in PARTS if part in sent]
 
-    def leave_out(self, parts: Collection[str], ask: Ask) -> None:
-        """Send these parts no more: the server has named them in its refusal."""
+    def leave_out(self, parts: Collection[str], ask: Ask, *, lasting: bool) -> None:
+        """Send these parts no more: the server has named them; `lasting`: also in the next processes."""
         self.refused |= set(parts)
-        if kept := sorted(self.refused - {"tools"}):
+        if lasting and (kept := sorted(self.refused - {"tools"})):
             self.servers.learn(self.server, without=kept)
         # an error about tools in the middle of a conversation may be about its calls
         if "tools" in parts and ask.wants_turn and not _has_calls(ask) and self._tools is None:
@@ -354,7 +354,9 @@ class Provider(Responder, ABC):
     def drop_options(self, words: str, ask: Ask) -> bool:
         """Leave out arguments of the settings that a refusal names; whether there were any."""
         named = [
-            name for name in self.options if re.search(rf"(?<![a-z0-9]){name.casefold()}(?![a-z0-9])", words)
+            name
+            for name in self.options
+            if len(name) > 2 and re.search(rf"(?<![a-z0-9]){re.escape(name.casefold())}(?![a-z0-9])", words)
         ]
         for name in named:
             del self.options[name]
@@ -422,7 +424,7 @@ class Provider(Responder, ABC):
         whole = answer.finish == "stop" or self._is_whole(ask, answer)
         if answer.finish == "cut" and not whole:
             raise CutOff("the stream ended in the middle of the reply", cost if answer.begun else None)
-        if not whole and _only_thought(answer, cost):
+        if not whole and _only_thought(answer, cost.completion_tokens, self.longest(ask)):
             raise OutOfThought(answer.tokens.thinking or self.count(answer.thinking), cost)
         return Reply(self._as_turn(ask, answer, text), self.name, cost, not whole)
 
@@ -527,9 +529,10 @@ class Provider(Responder, ABC):
                         f"{self.name}: {error_message(error)[:120]}, retrying in {pause:.0f} s "
                         f"({failures} of {self.retries})"
                     )
-            except ProviderError as error:
-                if error.usage or lost.calls:
-                    error.usage = _sum_usage(error.usage or FREE, lost)
+            except FractalError as error:
+                if lost.calls:
+                    used: Usage = getattr(error, "usage", None) or FREE
+                    error.usage = _sum_usage(used, lost)  # pyright: ignore[reportAttributeAccessIssue]
                 raise
             await asyncio.sleep(pause)
 
@@ -650,13 +653,13 @@ def _sum_usage(one: Usage, other: Usage) -> Usage:
     return Usage(prompt, completion, usd, one.calls + other.calls)
 
 
-def _only_thought(answer: Answer, cost: Usage) -> bool:
-    """Whether most of a reply that was cut off is thinking."""
+def _only_thought(answer: Answer, written: int, most: int) -> bool:
+    """Whether most of a reply that was cut off, with so many tokens of the `most`, is thinking."""
     if answer.tokens.thinking:
-        return 2 * answer.tokens.thinking > cost.completion_tokens
-    return bool(answer.thinking) and len(answer.thinking) > len(answer.text) + sum(
-        len(given) for _, given in answer.calls
-    )
+        return 2 * answer.tokens.thinking > written
+    said = len(answer.text) + sum(len(given) for _, given in answer.calls)
+    hidden = not said and 10 * written > 9 * most  # a server need not show it
+    return hidden or len(answer.thinking) > said
 
 
 def _object_in(text: str) -> str:

@@ -395,6 +395,17 @@ async def test_bytes_become_a_reply_or_a_clear_error_or_another_attempt(
             assert ({**read, "text": read.get("text", "")}, llm_server.count) == (outcome, before + 1)
 
 
+async def test_thinking_is_heard_and_is_no_part_of_the_reply(llm_server, make_ask):
+    heard: list[str] = []
+    llm_server.queue(
+        Answer(raw=sse(delta({"reasoning_content": "Is it? "}), delta({"reasoning": "Yes."}), *HELLO, STOP))
+    )
+    model = OpenAI("openai/m", native=True, api_base=llm_server.url)
+    reply = await model.answer(make_ask("turn", tools=(READ,), messages=SAID, on_thinking=heard.append))
+    assert "".join(heard) == "Is it? Yes."
+    assert json.loads(reply.text) == BLUE
+
+
 async def test_an_answer_may_be_packed_and_its_type_be_wrong(llm_server, asked):
     for headers in ({"Content-Encoding": "gzip"}, {}):
         llm_server.queue(Answer(raw=gzip.compress(GOOD), headers={**headers, "Content-Type": "image/png"}))

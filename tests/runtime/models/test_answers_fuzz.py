@@ -1,4 +1,4 @@
-"""Answers that are changed at random: each becomes a reply, a clear error or another attempt, and is paid."""
+"""Answers that are changed at random become a reply, a clear error or another attempt, and are charged."""
 
 from __future__ import annotations
 

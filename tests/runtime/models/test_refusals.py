@@ -329,6 +329,7 @@ def thought(tokens: int, **message: Any) -> Answer:
         thought(0, reasoning_content="so " * 500),
         thought(0, content="<think>" + "so " * 500),
         thought(1990, content='{"a'),
+        Answer("", finish_reason="length", completion_tokens=2000),
     ],
 )
 async def test_a_reply_whose_tokens_all_went_into_thinking_is_asked_for_with_more_room(
