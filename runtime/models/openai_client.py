@@ -14,6 +14,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from dataclasses import dataclass
 from threading import Thread
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
 
 from kernel.asking.native import object_of
 from kernel.asking.responder import Ask, Reply
@@ -24,7 +25,7 @@ from runtime.models import dialects
 from runtime.models.certificates import trusted
 from runtime.models.endpoints import ALIASES, ENDPOINTS, OWN
 from runtime.models.prices import usage
-from runtime.models.provider import SCHEMA_TOKENS, Provider, encodable
+from runtime.models.provider import CACHE_KEY, CACHE_MARKS, SCHEMA_TOKENS, Provider, encodable
 from runtime.models.window import in_answer, in_props, in_table
 from runtime.secrets.known import secret_of
 
@@ -38,6 +39,10 @@ ASKED_AGAIN = 86_400
 NO_PAGE = 404
 LARGEST_LIST = 4_000_000
 """Bytes of that list that are read."""
+TAKE_CACHE_KEY = (".openai.com", ".openai.azure.com")
+"""Hosts that take the name of a conversation for their cache."""
+LONGEST_KEY = 64
+"""Characters of such a name."""
 DONE = "[DONE]"
 """The last event of a stream."""
 LARGEST_ERROR = 100_000
@@ -76,6 +81,23 @@ class OpenAI(Provider):
     def key_name(self) -> str:
         """The environment variable with the key; "" if the server needs none."""
         return self.key_env or self._key
+
+    def messages(self, ask: Ask) -> list[dict[str, Any]]:
+        """The prompt; a conversation with an Anthropic model has marks for its cache."""
+        written = super().messages(ask)
+        if CACHE_MARKS not in self.caching(ask):
+            return written
+        return dialects.marked(written, in_results=self.endpoint is ENDPOINTS["openrouter"])
+
+    def caching(self, ask: Ask) -> dict[str, Any]:
+        """Marks for an Anthropic model; for OpenAI's servers the name of a conversation, which only grows."""
+        if not ask.messages:
+            return {}
+        host = urlsplit(self.url).hostname or ""
+        by_key = host.endswith(TAKE_CACHE_KEY)
+        parts: dict[str, Any] = {CACHE_MARKS: dialects.MARK} if dialects.for_marks(self.model) else {}
+        parts |= {CACHE_KEY: f"fractal-{ask.loop}"[:LONGEST_KEY]} if by_key else {}
+        return {name: each for name, each in parts.items() if name not in self.refused}
 
     def dialect(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """A conversation with native calls as this provider wants it."""
@@ -205,6 +227,8 @@ class OpenAI(Provider):
         }
         if "stream_options" not in self.refused:
             request["stream_options"] = {"include_usage": True}
+        if key := self.caching(ask).get(CACHE_KEY):
+            request[CACHE_KEY] = key
         return request | self.options
 
     def _form(self, ask: Ask) -> dict[str, Any]:

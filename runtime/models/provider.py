@@ -58,8 +58,12 @@ OPTIONAL = {
     "tools": ("tool", "function_call", "functions_are_not"),
     "stream_options": ("stream_option",),
     "temperature": ("temperature",),
+    "prompt_cache_key": ("prompt_cache_key",),
+    "cache_control": ("cache_control", "be_a_valid_string", "must_be_a_string", "expected_a_string"),
 }
 """Parts of a request that it can do without, and how an error message names each, in any case."""
+CACHE_KEY, CACHE_MARKS = "prompt_cache_key", "cache_control"
+"""How two kinds of providers are told what of a prompt to cache: by a name for it, by marks in it."""
 NO_TOOLS_HERE = ("--jinja", "unsupported_param")
 """What llama.cpp's servers say of tools with the status of a fault of their own."""
 LOCAL_RETRIES = 1  # after a refused connection to this machine: the server is not running
@@ -253,7 +257,7 @@ class Provider(Responder, ABC):
         name = re.escape((self.model.partition("/")[2] or self.model).casefold())
         words = re.sub(rf"(?<!\w){name}(?!\w)", "", str(error).casefold()).replace(" ", "_")
         status = status_of(error)
-        sent = {*self.optional(ask, OPTIONAL), *({"stream_options"} - self.refused)}
+        sent = {*self.optional(ask, OPTIONAL), *({"stream_options"} - self.refused), *self.caching(ask)}
         if status == 500:  # llama.cpp's servers answer so to what they do not know
             sent &= {"response_format", *({"tools"} if any(each in words for each in NO_TOOLS_HERE) else ())}
         elif status not in (400, 404, 422, 501):
@@ -297,6 +301,13 @@ class Provider(Responder, ABC):
         if ask.form.kind != "json" or ask.sample:
             parts["temperature"] = SAMPLING if ask.sample else 0.0
         return {name: part for name, part in parts.items() if name not in self.refused}
+
+    def caching(self, ask: Ask) -> dict[str, Any]:
+        """What the server is told of caching the prompt, and may refuse: `CACHE_KEY`, `CACHE_MARKS`.
+
+        Most servers cache what requests begin with by themselves.
+        """
+        return {}
 
     def schema_of(self, ask: Ask) -> dict[str, Any]:
         """The schema of the reply; of a turn without one, that of its calls as text."""
@@ -464,7 +475,8 @@ def _sum_usage(one: Usage, other: Usage) -> Usage:
     usd = None if one.usd is None or other.usd is None else one.usd + other.usd
     prompt = one.prompt_tokens + other.prompt_tokens
     completion = one.completion_tokens + other.completion_tokens
-    return Usage(prompt, completion, usd, one.calls + other.calls)
+    cached = one.cached_tokens + other.cached_tokens
+    return Usage(prompt, completion, usd, one.calls + other.calls, cached_tokens=cached)
 
 
 _CUT_OFF = frozenset(
