@@ -23,18 +23,22 @@ Tier = Literal["reflex", "worker", "oversight", "human"]
 
 @dataclass(frozen=True)
 class Usage:
-    """The cost of a call: prompt and completion tokens, USD (None: the price is unknown), and lifeforce."""
+    """The cost of a call: prompt and completion tokens, USD (None: the price is unknown), and lifeforce.
+
+    `cached_tokens` are those of the prompt that the provider had in its cache.
+    """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     usd: float | None = 0.0
     calls: int = 1
     lifeforce: float = 0.0
+    cached_tokens: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """The form in the log; with lifeforce only where it is counted."""
-        values = asdict(self)
-        return values if self.lifeforce else {k: v for k, v in values.items() if k != "lifeforce"}
+        """The form in the log; with lifeforce and cached tokens only where there are any."""
+        rare = ("lifeforce", "cached_tokens")
+        return {name: each for name, each in asdict(self).items() if each or name not in rare}
 
 
 FREE = Usage(calls=0)

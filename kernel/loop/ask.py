@@ -21,7 +21,7 @@ from kernel.asking.prompt import Prompt, drafted, form
 from kernel.asking.replies import Parse, parse_strictly
 from kernel.asking.responder import DO, FREE, Ask, Interview, Questioner, Reply, Responder, Usage, Waits
 from kernel.asking.turn import TURN, TurnReply, typed
-from kernel.document.amounts import clamped
+from kernel.document.amounts import clamped, whole
 from kernel.document.model import Step, root_id
 from kernel.document.texts import Pieces, cut
 from kernel.errors import (
@@ -540,7 +540,9 @@ def _valid_usage(usage: Usage, most: Usage) -> Usage:
         value = getattr(usage, name)
         return None if name == "usd" and value is None else clamped(value, getattr(most, name))
 
-    return Usage(*(sound(name) for name in ("prompt_tokens", "completion_tokens", "usd", "calls")))
+    names = ("prompt_tokens", "completion_tokens", "usd", "calls")
+    valid = Usage(*(sound(name) for name in names))
+    return replace(valid, cached_tokens=whole(usage.cached_tokens, 0, valid.prompt_tokens))
 
 
 def _record(
@@ -551,6 +553,7 @@ def _record(
     figures: dict[str, Any] = {
         "calls": usage.calls,
         "prompt": usage.prompt_tokens,
+        "cached": usage.cached_tokens,
         "instr": instructions,
         "out": usage.completion_tokens,
         "usd": usage.usd,
@@ -566,6 +569,7 @@ def _record(
         rung=responder.name,
         reused=reused,
         prompt_tokens=usage.prompt_tokens,
+        cached_tokens=usage.cached_tokens,
         instruction_tokens=instructions,
         completion_tokens=usage.completion_tokens,
         usd=usage.usd,

@@ -14,7 +14,7 @@ from runtime.api.fractal import Fractal
 from runtime.workspace.undo import undone_steps
 from runtime.workspace.workspace import is_locked
 
-FIGURES = ("calls", "prompt_tokens", "instruction_tokens", "completion_tokens", "usd")
+FIGURES = ("calls", "prompt_tokens", "cached_tokens", "instruction_tokens", "completion_tokens", "usd")
 """What a call costs, as `costs` names it."""
 UNANSWERED = "calls without an answer"
 _FOLD = re.compile(r"(?m)^<details>\n<summary>(.*)</summary>$")
@@ -139,7 +139,8 @@ def _cost(document: Document, entry: Mapping[str, Any]) -> dict[str, Any]:
     """The row of an answer; empty for a rung that passed the phase on without a call."""
     if entry.get("passed") and not entry.get("calls"):
         return {}
-    keys = {"prompt_tokens": "prompt", "instruction_tokens": "instr", "completion_tokens": "out"}
+    keys = {"prompt_tokens": "prompt", "cached_tokens": "cached"}
+    keys |= {"instruction_tokens": "instr", "completion_tokens": "out"}
     return {
         "loop": document.meta.id,
         "attempt": entry.get("attempt", 1),

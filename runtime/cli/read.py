@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -244,7 +244,7 @@ def _mark(status: str) -> str:
 def cost(run: str) -> None:
     """Show the cost of a run (default: the newest) by loop, phase and responder.
 
-    Instruction tokens are part of the prompt tokens.
+    The prompt's tokens are fresh, or the provider had them in its cache. Instruction tokens are part of them.
     """
     documents = opened().documents(run)
     rows = list(costs(documents))
@@ -253,8 +253,15 @@ def cost(run: str) -> None:
     unpriced = sum(row["usd"] is None for row in rows)
     emit({"rows": rows, "total": total, "charged": charged})
     shown: Columns = {"LOOP": "loop", "PHASE": _phase, "RESPONDER": "rung"}
-    heads = zip(("CALLS", "PROMPT", "INSTR", "REPLY"), FIGURES, strict=False)
-    figures: Columns = {head: lambda row, name=name: f"{int(row[name]):,}" for head, name in heads}
+    heads: dict[str, Callable[[Mapping[str, Any]], float]] = {
+        "CALLS": lambda row: row["calls"],
+        "PROMPT": lambda row: row["prompt_tokens"],
+        "FRESH": lambda row: row["prompt_tokens"] - row["cached_tokens"],
+        "CACHED": lambda row: row["cached_tokens"],
+        "INSTR": lambda row: row["instruction_tokens"],
+        "REPLY": lambda row: row["completion_tokens"],
+    }
+    figures: Columns = {head: lambda row, of=of: f"{int(of(row)):,}" for head, of in heads.items()}
     shown = {
         **shown,
         **figures,
@@ -265,7 +272,7 @@ def cost(run: str) -> None:
     def bold(row: Mapping[str, Any], text: str) -> str:
         return click.style(text, bold=True) if row is end else text
 
-    print_table(shown, [*_by_phase(rows), end], right=(3, 4, 5, 6, 7), cut=(0, 1, 2), style=bold)
+    print_table(shown, [*_by_phase(rows), end], right=(3, 4, 5, 6, 7, 8, 9), cut=(0, 1, 2), style=bold)
 
 
 def _by_phase(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

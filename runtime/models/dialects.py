@@ -93,19 +93,26 @@ def once(messages: Sequence[Message]) -> Messages:
     return written
 
 
-def marked(messages: Sequence[Message]) -> Messages:
+def for_marks(model: str) -> bool:
+    """Whether a model's provider caches a prompt only up to a mark, wherever it runs."""
+    return "claude" in model or model.startswith("anthropic/")
+
+
+def marked(messages: Sequence[Message], *, in_results: bool = False) -> Messages:
     """The messages with three marks: on the system's, on the end of the request before, and on the last.
+
+    `in_results`: a result has its mark in its text, as OpenRouter wants it, and not beside its content.
 
     That request's end is marked again because a lookup goes back over 20 blocks only. A mark changes no text.
     """
     before = new_from(messages) - 2  # its reply is the model's last message
     places = {0, before, len(messages) - 1}
-    return [_marked(each) if at in places else dict(each) for at, each in enumerate(messages)]
+    return [_marked(each, in_results) if at in places else dict(each) for at, each in enumerate(messages)]
 
 
-def _marked(message: Message) -> dict[str, Any]:
-    """A message with a mark: a result has it beside its content, other text in a block."""
-    if message["role"] == "tool":
+def _marked(message: Message, in_results: bool) -> dict[str, Any]:
+    """A message with a mark in a block of its text; a result can have it beside its content."""
+    if message["role"] == "tool" and not in_results:
         return {**message, "cache_control": MARK}
     content = message["content"]
     first, *more = content if isinstance(content, list) else [{"type": "text", "text": content}]

@@ -20,7 +20,7 @@ from kernel.errors import ConfigurationError, FractalError, ProviderError
 from runtime.models import dialects
 from runtime.models.answers import whole_answer
 from runtime.models.prices import LOCAL_PROVIDERS
-from runtime.models.provider import KEYS, SCHEMA_TOKENS, Provider
+from runtime.models.provider import CACHE_MARKS, KEYS, SCHEMA_TOKENS, Provider
 from runtime.models.refusals import LIMITS
 from runtime.models.window import Window
 from runtime.received import ACCEPTED, held
@@ -43,8 +43,12 @@ class LiteLLM(Provider):
     def messages(self, ask: Ask) -> list[dict[str, Any]]:
         """The prompt; a conversation with an Anthropic model has marks for its cache."""
         written = super().messages(ask)
-        claude = self.provider == "anthropic" or "claude" in self.model
-        return dialects.marked(written) if ask.messages and claude else written
+        return dialects.marked(written) if CACHE_MARKS in self.caching(ask) else written
+
+    def caching(self, ask: Ask) -> dict[str, Any]:
+        """What an Anthropic model needs to cache the conversation of a turn."""
+        marks = ask.messages and dialects.for_marks(self.model) and CACHE_MARKS not in self.refused
+        return {CACHE_MARKS: dialects.MARK} if marks else {}
 
     def dialect(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """A conversation with native calls as this provider wants it."""

@@ -13,13 +13,14 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from threading import Thread
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from kernel.asking.responder import Ask, Reply
 from runtime.models import dialects, thinking
 from runtime.models.answers import Reader
 from runtime.models.certificates import trusted
 from runtime.models.endpoints import ALIASES, ENDPOINTS, OWN
-from runtime.models.provider import SCHEMA_TOKENS, Provider
+from runtime.models.provider import CACHE_KEY, CACHE_MARKS, SCHEMA_TOKENS, Provider
 from runtime.models.refusals import LIMITS
 from runtime.models.window import in_answer, in_props, in_table
 from runtime.secrets.known import secret_of
@@ -34,6 +35,10 @@ ASKED_AGAIN = 86_400
 NO_PAGE = 404
 LARGEST_LIST = 4_000_000
 """Bytes of that list that are read."""
+TAKE_CACHE_KEY = (".openai.com", ".openai.azure.com")
+"""Hosts that take the name of a conversation for their cache."""
+LONGEST_KEY = 64
+"""Characters of such a name."""
 LARGEST_ERROR = 100_000
 """Bytes of an error's answer that are read."""
 
@@ -63,6 +68,23 @@ class OpenAI(Provider):
     def key_name(self) -> str:
         """The environment variable with the key; "" if the server needs none."""
         return self.key_env or self._key
+
+    def messages(self, ask: Ask) -> list[dict[str, Any]]:
+        """The prompt; a conversation with an Anthropic model has marks for its cache."""
+        written = super().messages(ask)
+        if CACHE_MARKS not in self.caching(ask):
+            return written
+        return dialects.marked(written, in_results=self.endpoint is ENDPOINTS["openrouter"])
+
+    def caching(self, ask: Ask) -> dict[str, Any]:
+        """Marks for an Anthropic model; for OpenAI's servers the name of a conversation, which only grows."""
+        if not ask.messages:
+            return {}
+        host = urlsplit(self.url).hostname or ""
+        by_key = host.endswith(TAKE_CACHE_KEY)
+        parts: dict[str, Any] = {CACHE_MARKS: dialects.MARK} if dialects.for_marks(self.model) else {}
+        parts |= {CACHE_KEY: f"fractal-{ask.loop}"[:LONGEST_KEY]} if by_key else {}
+        return {name: each for name, each in parts.items() if name not in self.refused}
 
     def dialect(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """A conversation with native calls as this provider wants it."""
@@ -191,6 +213,8 @@ class OpenAI(Provider):
             **own,
             **self.optional(ask, self.form_of(ask)),
         }
+        if key := self.caching(ask).get(CACHE_KEY):
+            request[CACHE_KEY] = key
         return {name: each for name, each in (request | self.options).items() if each is not None}
 
     def optional(self, ask: Ask, form: Mapping[str, Any] | None) -> dict[str, Any]:

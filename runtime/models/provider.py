@@ -82,6 +82,8 @@ SCHEMA_TOKENS = 100  # larger schemas are described in words
 MESSAGE_TOKENS = 6  # the overhead of a message
 SAMPLING = 0.7  # the temperature of a reply to a small question after the likely one
 LONGEST_WAIT = 60.0  # seconds between two attempts, unless the provider asks for more
+CACHE_KEY, CACHE_MARKS = "prompt_cache_key", "cache_control"
+"""How two kinds of providers are told what of a prompt to cache: by a name for it, by marks in it."""
 LOCAL_RETRIES = 1  # after a refused connection to this machine: the server is not running
 KEYS = {
     "vertex_ai": "GOOGLE_APPLICATION_CREDENTIALS",
@@ -337,7 +339,7 @@ class Provider(Responder, ABC):
 
     def parts(self, ask: Ask) -> list[str]:
         """The parts of this request that it can do without, in the order in which they are tried."""
-        sent = {*self.optional(ask, self.form_of(ask)), "system"} - self.refused
+        sent = {*self.optional(ask, self.form_of(ask)), *self.caching(ask), "system"} - self.refused
         if self.sees and any(each.get("images") for each in ask.messages):
             sent.add("images")
         return [part for part in PARTS if part in sent]
@@ -399,6 +401,13 @@ class Provider(Responder, ABC):
             self.servers.learn(self.server, fits=fits)
             with suppress(AttributeError):
                 del self._window
+
+    def caching(self, ask: Ask) -> dict[str, Any]:
+        """What the server is told of caching the prompt, and may refuse: `CACHE_KEY`, `CACHE_MARKS`.
+
+        Most servers cache what requests begin with by themselves.
+        """
+        return {}
 
     def schema_of(self, ask: Ask) -> dict[str, Any]:
         """The schema of the reply; of a turn without one, that of its calls as text."""
@@ -650,7 +659,8 @@ def _sum_usage(one: Usage, other: Usage) -> Usage:
     usd = None if one.usd is None or other.usd is None else one.usd + other.usd
     prompt = one.prompt_tokens + other.prompt_tokens
     completion = one.completion_tokens + other.completion_tokens
-    return Usage(prompt, completion, usd, one.calls + other.calls)
+    cached = one.cached_tokens + other.cached_tokens
+    return Usage(prompt, completion, usd, one.calls + other.calls, cached_tokens=cached)
 
 
 def _only_thought(answer: Answer, written: int, most: int) -> bool:

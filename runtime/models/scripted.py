@@ -175,8 +175,8 @@ class Scripted(Responder):
     def _usage(self, ask: Ask, text: str, counts: Mapping[str, Any]) -> Usage:
         prompt = counts.get("prompt_tokens", prompt_tokens(ask, self.count))
         completion = counts.get("completion_tokens", self.count(text))
-        plain = usage(prompt, completion, self.price)
-        return Usage(prompt, completion, counts.get("usd", plain.usd), counts.get("calls", 1))
+        plain = usage(prompt, completion, self.price, counts.get("cached_tokens", 0))
+        return replace(plain, usd=counts.get("usd", plain.usd), calls=counts.get("calls", 1))
 
 
 def _entries(script: Sequence[Any] | Mapping[Any, Any]) -> list[When]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
-import os
 import re
 from collections import deque
 from pathlib import Path
@@ -13,13 +11,12 @@ from typing import IO
 from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.tools.operations import Result
-from runtime import found_files, images
+from runtime import images
+from runtime.operations.texts import absent
 from runtime.sandbox.context import OperationContext
 
 LARGEST = 64_000_000
 """Maximum bytes of a file that is read whole; a larger one is read by lines."""
-LOOKED_AT = 500
-"""Maximum folders searched for a file of the same name if the path does not exist."""
 
 
 def read(ctx: OperationContext, path: str, lines: str = "") -> Result:
@@ -65,25 +62,11 @@ def _refuse(ctx: OperationContext, target: Path, path: str) -> None:
         if target.is_dir():
             raise OperationFailed(f"{path} is a folder; `list` shows what is in it")
         if not target.exists():
-            near = _near(ctx, target)
-            hint = f"; there is {', '.join(near)}" if near else ""
-            raise OperationFailed(f"{path}: there is no such file{hint}")
+            raise absent(ctx, path, "file")
         if not target.is_file():
             raise OperationFailed(f"{path} is not an ordinary file (a pipe, a socket or a device)")
     except OSError as error:
         raise OperationFailed(f"{path}: cannot be read: {error.strerror}") from None
-
-
-def _near(ctx: OperationContext, target: Path) -> list[str]:
-    """Files of the same name elsewhere in the folder, then files with a similar name beside it."""
-    found: list[Path] = []
-    for where, folders, names in itertools.islice(os.walk(ctx.folder), LOOKED_AT):
-        folders[:] = sorted(name for name in folders if name not in found_files.SKIPPED)
-        if target.name in names:
-            found.append(Path(where, target.name))
-    beside = sorted(each.name for each in target.parent.iterdir()) if target.parent.is_dir() else []
-    found += [target.parent / name for name in difflib.get_close_matches(target.name, beside, 3)]
-    return list(dict.fromkeys(ctx.shown(each) for each in found))[:3]
 
 
 def _chosen(file: IO[bytes], wanted: str, path: str) -> bytes:

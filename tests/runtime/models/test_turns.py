@@ -399,7 +399,7 @@ async def test_a_claude_model_gets_marks_for_its_cache_and_nobody_else_does(llm_
     assert anthropic_faults(body) == []
     assert body["system"][0]["cache_control"] and body["messages"][-1]["content"][-1]["cache_control"]
     assert json.dumps(body).count('"cache_control"') == 3
-    other = OpenAI("openai/claude-like", api_base=llm_server.url)
+    other = OpenAI("openai/gpt-like", api_base=llm_server.url)
     assert "cache_control" not in json.dumps(other.messages(turn(talk(2))))
 
 
