@@ -12,6 +12,7 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib.util import find_spec
@@ -19,13 +20,15 @@ from pathlib import Path
 from typing import Any, cast
 
 from kernel import disk
-from kernel.errors import FractalError, OperationFailed
+from kernel.errors import ConfigurationError, FractalError, OperationFailed
 from kernel.tools.operations import Result
 from kernel.tools.tool import Tool
 from runtime import found_files
 from runtime.mcp.client.configured import Configured, Entry, places, read
 from runtime.mcp.client.connection import START_SECONDS, Broken, Connection
 from runtime.mcp.client.listing import Raw, kept, tools_of
+from runtime.mcp.client.login import SECONDS as LOGIN_SECONDS
+from runtime.mcp.client.login import log_in, log_out
 from runtime.mcp.client.starting import allowed, starting, where
 from runtime.sandbox.context import OperationContext
 from runtime.sandbox.sandbox import Sandbox
@@ -154,6 +157,37 @@ class Servers:
                 why = f"the call of {remote[:60]} was not made again, because it may change something"
                 raise OperationFailed(f"{error}; {why}") from None
         return await (await self._connection(entry)).call(remote, args, seconds)
+
+    async def login(self, name: str, browse: Callable[[str], None], seconds: float = LOGIN_SECONDS) -> str:
+        """Let a person log in at a server, at the address that `browse` gets; what came of it."""
+        entry = self._remote(name)
+        try:
+            told = await log_in(entry, browse, seconds)
+        except FractalError as error:
+            raise ConfigurationError(f"MCP server {name}: {error}") from None
+        with suppress(FileNotFoundError):  # what is cached may be that it wants a login
+            self._place(entry, ".json").unlink()
+        return told
+
+    async def logout(self, name: str) -> bool:
+        """Remove the login at a server; whether there was one."""
+        return await log_out(self._remote(name))
+
+    def _remote(self, name: str) -> Entry:
+        """The server of this name, which has to be at an address, and without a credential of its own."""
+        self._reload()
+        entries, problems = self._configured.entries, "; ".join(self._configured.troubles)
+        if name not in entries:
+            there = ", ".join(sorted(entries)) or "none"
+            more = f"; {problems}" if problems else ""
+            raise ConfigurationError(f"there is no MCP server {name}; there are: {there}{more}")
+        if entries[name].transport == "stdio":
+            raise ConfigurationError(f"MCP server {name} is a program, which has no login")
+        if any(each.lower() == "authorization" for each in entries[name].headers):
+            raise ConfigurationError(f"MCP server {name} has a credential in headers, which is used instead")
+        if find_spec("mcp") is None:
+            raise ConfigurationError(MISSING)
+        return entries[name]
 
     async def __aenter__(self) -> Servers:
         try:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.document.texts import Pieces
 from kernel.errors import ConfigurationError
+from runtime.mcp.client import login
 from runtime.mcp.client.configured import Entry
 from runtime.mcp.client.mending import message_in
 from runtime.received import TooLarge, hold
@@ -257,6 +258,7 @@ class Address:
         self.gone = asyncio.Event()  # never set: only a call can find out
         self._named = False  # whether the server has given the session an id
         self._over = False
+        self._logged_in = False
 
     def is_over(self, message: str) -> bool:
         """Whether the server has ended the session: by its status, or by the message of an error."""
@@ -272,6 +274,8 @@ class Address:
         from mcp.client.sse import sse_client
         from mcp.client.streamable_http import streamable_http_client
 
+        auth = login.provider_of(self.entry, self._refused) if login.wanted(self.entry) else None
+        self._logged_in = auth is not None
         if self.entry.transport == "sse":
             async with sse_client(
                 self.entry.url,
@@ -279,16 +283,20 @@ class Address:
                 timeout=CONNECT_SECONDS,
                 sse_read_timeout=SILENT_SECONDS,
                 httpx_client_factory=self._client,
+                auth=auth,
             ) as streams:
                 yield streams
             return
         async with (
-            self._client(dict(self.entry.headers)) as client,
+            self._client(dict(self.entry.headers), auth=auth) as client,
             streamable_http_client(
                 self.entry.url, http_client=client, max_sse_event_size=MESSAGE_BYTES
             ) as streams,
         ):
             yield streams
+
+    def _refused(self) -> None:
+        self.why = f"its login is no longer valid; {login.how(self.entry)}"
 
     def _client(self, headers: dict[str, str] | None = None, timeout: Any = None, auth: Any = None) -> Any:
         import httpx2
@@ -305,8 +313,10 @@ class Address:
         import httpx2
 
         status = response.status_code
-        if status in (401, 403):
-            self.why = f"it requires a credential (HTTP {status}); set one in headers"
+        if status == 401 and not self._logged_in:  # with a login, that is renewed
+            self.why = f"it requires a login (HTTP 401); {login.how(self.entry)}, or set headers"
+        elif status == 403:
+            self.why = "it refuses the credential or login (HTTP 403)"
         elif status >= 500:
             self.why = f"it answered with HTTP {status}"
         if response.headers.get("content-encoding", "identity") not in ("", "identity"):
