@@ -150,7 +150,7 @@ def test_hooks_run_in_the_sandbox(play: Play, tmp_path: Path) -> None:
 def test_a_run_cannot_change_the_program_of_a_hook(play: Play, tmp_path: Path) -> None:
     put(tmp_path / "work", "guard.sh", "exit 0\n")
     put(tmp_path / "work", "name.txt", "guard.sh")
-    hides = "python3 -c 'open(open(\"name.txt\").read(), \"w\")'"
+    hides = 'python3 -c \'open(open("name.txt").read(), "w")\''
     played = play(
         turns({"calls": [bash(hides)]})[0],
         settings={"sandbox": "auto", "hooks": {"before": [{"command": "bash guard.sh"}]}},
