@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -20,7 +20,7 @@ from typing import Any
 from kernel.document.redaction import redacted
 from kernel.document.texts import cut
 from kernel.errors import FractalError
-from kernel.tools.operations import Call, Result
+from kernel.tools.operations import Result
 from kernel.tools.tool import Tool
 from runtime.sandbox.context import OperationContext
 from runtime.secrets.redaction import redact
@@ -31,6 +31,8 @@ SHOWN = 2_000
 """Characters of what a hook prints that are kept."""
 GIVEN = 100_000
 """Characters of a result that a hook is given."""
+Call = Callable[[OperationContext, Tool, Mapping[str, Any]], Awaitable[Result]]
+"""Makes one call of a tool."""
 
 
 @dataclass(frozen=True)
