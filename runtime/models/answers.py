@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any, Literal, cast
 
-from kernel.asking.responder import unheard
 from kernel.document.amounts import MOST_AT_ONCE, whole
 from kernel.document.escaping import to_json
 from runtime.models.events import Events
@@ -159,8 +158,8 @@ class Reader:
 
     def __init__(
         self,
-        on_text: Callable[[str], None] = unheard,
-        on_thinking: Callable[[str], None] = unheard,
+        on_text: Callable[[str], None] = lambda text: None,
+        on_thinking: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._on_text, self._on_thinking = on_text, on_thinking
         self._events = Events()
