@@ -113,7 +113,7 @@ class RunHooks(Hooks):
 
     def criterion_fault(self, criterion: Mapping[str, Any], last: int, coded: bool) -> str:
         """What is wrong with a criterion of a plan."""
-        return criterion_fault(criterion, last, self.checks, coded)
+        return criterion_fault(criterion, last, coded, self.checks)
 
     async def criterion(
         self,

@@ -32,7 +32,7 @@ class CriterionResult(NamedTuple):
     note: str
 
 
-def criterion_fault(criterion: Mapping[str, Any], last: int, checks: Collection[str], coded: bool) -> str:
+def criterion_fault(criterion: Mapping[str, Any], last: int, coded: bool, checks: Collection[str]) -> str:
     """What is wrong with a criterion of a plan with `last` steps; "" if nothing is.
 
     `checks` are the names that a criterion `check` may have; `coded`: code states it.
