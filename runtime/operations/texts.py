@@ -88,10 +88,8 @@ def existing(ctx: OperationContext, path: str) -> Path:
 def absent(ctx: OperationContext, path: str, what: str = "file or folder") -> OperationFailed:
     """The failure for a path where nothing is, with the names that may be meant."""
     found = near(ctx, path)
-    return OperationFailed(
-        f"{path}: there is no such {what}; "
-        + (f"there is {', '.join(found)}" if found else "use list to see what is there")
-    )
+    hint = f"; there is {', '.join(found)}" if found else ""
+    return OperationFailed(f"{path}: there is no such {what}{hint or '; use list to see what is there'}")
 
 
 def near(ctx: OperationContext, path: str) -> list[str]:
