@@ -254,7 +254,6 @@ async def _events(response: httpx.Response) -> AsyncGenerator[str]:
 class _Call:
     """What has come of a call so far."""
 
-    place: int | None
     id: str
     name: str = ""
     arguments: str = ""
@@ -272,6 +271,7 @@ class _Received:
     def __init__(self) -> None:
         self.text = self.refusal = ""
         self.calls: list[_Call] = []
+        self._last: dict[str | None, _Call] = {}  # the latest call of each place, and of all
         self.begun = False  # whether a piece of it, or of the model's thinking, has come
         self.finish = ""
         self.used: dict[str, Any] = {}
@@ -311,11 +311,13 @@ class _Received:
         name, given = function.get("name") or "", function.get("arguments") or ""
         given = given if isinstance(given, str) else to_json(given)
         place, id = piece.get("index"), piece.get("id") or ""
-        begun = [each for each in self.calls if place is None or each.place == place]
-        call = begun[-1] if begun else None
+        call = self._last.get(None if place is None else str(place))
         if call is None or (name and call.ends_before(name, id)):
-            call = _Call(place, id)
+            call = _Call(id)
             self.calls.append(call)
+            self._last[None] = call
+            if place is not None:
+                self._last[str(place)] = call
         call.name += "" if name == call.name else name
         call.arguments += given
         ask.on_text(f"{name} {given}" if name else given)
