@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from kernel.document.model import now as now
-from kernel.document.redaction import redacted, redactor
+from kernel.document.redaction import redacted, secrets
 
 VERSION = 1
 
@@ -51,7 +51,7 @@ class Event:
     def __post_init__(self) -> None:
         """Show no secret; a question stays as it is, because a person approves what is shown."""
         question = {"question": self.data["question"]} if "question" in self.data else {}
-        object.__setattr__(self, "data", {**redacted(self.data, redactor()), **question})
+        object.__setattr__(self, "data", {**redacted(self.data, secrets().redactor()), **question})
 
     def as_dict(self) -> dict[str, Any]:
         """The event as a JSON object."""

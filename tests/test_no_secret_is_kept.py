@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from collector import Collector
 from hypothesis import example, given
 from hypothesis import strategies as st
 from in_process import Ran, in_process
@@ -247,6 +250,67 @@ def test_error_of_a_provider_is_printed_and_kept_without_secrets(
         for _, headers, _ in llm_server.requests
     }
     assert sent == {"Bearer localsecret42"}, "the line end is stripped"
+
+
+GIVEN = ("localsecret42", "teamsecret77", "cookiesecret88")
+"""A key and the values of two headers, all of no known form."""
+TOLD_AGAIN: Mapping[str, Callable[[str], str]] = {
+    "plain": lambda each: f"no key {each} is known",
+    "bearer": lambda each: f"Authorization: Bearer {each}",
+    "of Python": lambda each: f"Illegal header value b'Bearer {each}\\r'",
+    "as JSON": lambda each: json.dumps({"headers": {"authorization": f"Bearer {each}"}}),
+    "in JSON of JSON": lambda each: json.dumps(json.dumps({"x-team": each})),
+    "in an address": lambda each: f"https://{each}@example.org/v1?team={each}",
+    "percent": lambda each: "".join(f"%{ord(sign):02x}" if sign == "s" else sign for sign in quote(each)),
+    "Basic": lambda each: f"Basic {base64.b64encode(f'me:{each}'.encode()).decode()}",
+    "Base64": lambda each: base64.b64encode(each.encode()).decode(),
+    "Base64 for addresses": lambda each: base64.urlsafe_b64encode(f"a{each}".encode()).decode(),
+    "hexadecimal": lambda each: each.encode().hex(),
+    "HEXADECIMAL": lambda each: each.encode().hex().upper(),
+    "capitals": str.upper,
+    "for a shell": lambda each: f"curl -H 'x-team: {each}' -H \"Cookie: a={each}; b=1\"",
+    "as a variable": lambda each: f"OPENAI_API_KEY={each}",
+    "YAML": lambda each: f"headers:\n  x-team: '{each}'",
+    "HTML": lambda each: f"<td>key</td><td>{each}</td>",
+    "numbered": lambda each: "".join(f"\\u{ord(sign):04x}" for sign in each),
+    "a list": lambda each: f"[('authorization', 'Bearer {each}'), ('x-team', '{each}')]",
+    "in a path": lambda each: f"/srv/keys/{each}/v1",
+    "doubled": lambda each: f"{each}{each}",
+    "in a sentence": lambda each: f"the key “{each}”, which ends with {each}, is wrong.",
+}
+"""How a server, or a library on the way, repeats what it was sent."""
+
+
+def test_no_key_and_no_header_is_anywhere_however_it_is_told_again(
+    tmp_path: Path, home: Path, llm_server: LlmServer
+) -> None:
+    said = ["; ".join(map(again, GIVEN)) for again in TOLD_AGAIN.values()]
+    for each in said:
+        llm_server.fail(500, message=each)
+    text = "\n".join(said)
+    llm_server.say(json.dumps(plan(write("note.txt", text), success=[{"file": "note.txt", "has": "key"}])))
+    rung = {"model": "openai/m", "api_base": llm_server.url, "key_command": ["printf", "localsecret42\\r\\n"]}
+    rung["headers"] = {"X-Team": "${TEAM}", "Cookie": "a=cookiesecret88; theme=dark"}
+    rung["options"] = {"retries": len(said), "backoff": 0.0, "form": "json"}
+    with Collector().running() as collector:
+        settings = {"FRACTAL_LADDER": json.dumps([rung]), "TEAM": "teamsecret77\r", "FRACTAL_DEBUG": "1"}
+        settings |= {"FRACTAL_OTEL": collector.url, "FRACTAL_OTEL_CONTENT": "true"}
+        settings |= {"FRACTAL_EMBEDDER": "lexical", "FRACTAL_REMEMBER": "false"}
+        ran = fractal(tmp_path / "work", "run", "put the quote into note.txt", **settings)
+        shown = fractal(tmp_path / "work", "show", "--json", **settings)
+        config = fractal(tmp_path / "work", "config", **settings)
+        spans = str(collector.spans)
+    assert ran.exit == 0, ran.err
+    assert llm_server.requests[-1][1]["x-team"] == "teamsecret77"
+    told = {"terminal": ran.out + ran.err, "show": shown.out, "config": config.out, "spans": spans}
+    files = [path for place in (tmp_path / "work", home) for path in place.rglob("*") if path.is_file()]
+    told |= {str(each): each.read_text("utf-8", "replace") for each in files if each.name != "note.txt"}
+    assert len(files) > 5 and spans
+    forms = [each for value in GIVEN for each in (value, value.upper(), value.encode().hex())]
+    forms += [
+        base64.b64encode(f"{before}{each}".encode()).decode() for each in GIVEN for before in ("", "me:")
+    ]
+    assert [(place, form) for place, text in told.items() for form in forms if form in text] == []
 
 
 SERVER = """

@@ -21,7 +21,6 @@ _DECISIONS: Mapping[str, str] = {
     "ESCALATED": "ESCALATE",
 }
 _VALIDATIONS: Mapping[str, str] = {"passed": "pass", "passes": "pass", "failed": "fail", "fails": "fail"}
-_LESSON = re.compile(r"(?im)^[ \t>*-]*(teaching|grant)[ \t]*:[ \t]*(.+)$\n?")
 _PREFIX = re.compile(r"^(?:to=)?(?:(?:functions?|tools?|default_api|multi_tool_use)[.:/])?(?=\w)")
 _MARK = re.compile(r"<[|｜].*", re.DOTALL)
 _COUNTED = re.compile(r"(?::\d+|\(\))$")
@@ -52,13 +51,6 @@ def taught(output: str) -> dict[str, Any]:
         return {}
     members = present(cast(dict[str, Any], said))
     return {"output": members.pop("solution", ""), **members}
-
-
-def lesson(answer: str) -> dict[str, str]:
-    """A person's answer as result, teaching and grant: lines such as `grant: calc, csv` say these two."""
-    said = [(key.lower(), value.strip()) for key, value in _LESSON.findall(answer)]
-    parts = {name: "\n".join(value for key, value in said if key == name) for name in ("teaching", "grant")}
-    return {"result": _LESSON.sub("", answer).strip(), **parts}
 
 
 def keyed(value: Any, key: str) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 
@@ -50,11 +50,6 @@ class Sketch(Typed):
     approach: str = Field(min_length=1)
     confidence: Confidence = "medium"
     checks: tuple[str, ...] = ()
-
-    @field_validator("confidence", mode="before")
-    @classmethod
-    def _confidence(cls, value: Any) -> str:
-        return lenient.confidence(value)
 
 
 class Done(Typed):
@@ -112,7 +107,7 @@ class TurnReply(BaseModel):
         alone = not values.keys() & {"calls", "text", "answer", "question", *SAID}
         given = [values] if alone else lenient.listed(values.get("calls", []))
         found: dict[str, Any] = {"text": values.get("text", "")}
-        if values.get("confidence") in get_args(Confidence):
+        if values.get("confidence") in ("high", "medium", "low"):
             found["sure"] = values["confidence"]
         for name in (PLAN, CANNOT, ASK, "question", DONE, "answer"):
             if values.get(name) not in (None, False):  # false says that there is none

@@ -1,7 +1,7 @@
 """The write-ahead log of model calls, from which a resumed run takes replies and budgets their spending.
 
 The lifeforce of tools is recorded here, too, where it is counted. An ask is identified by its key,
-`loop/attempt/phase/step/turn/digest`; `prompts.py` keeps its prompt for people.
+`loop/attempt/phase/step/turn/digest`; `prompts/` of the run has its prompt for people.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class Totals:
     overrun_tokens: int = 0
     overrun_usd: float = 0.0
     lifeforce: float = 0.0
+    cached_tokens: int = 0
 
     def __add__(self, other: Totals) -> Totals:
         return Totals(*map(total, vars(self).values(), vars(other).values()))
@@ -50,7 +51,7 @@ class Totals:
         return Totals(*map(operator.sub, vars(self).values(), vars(other).values()))
 
     def as_dict(self) -> dict[str, Any]:
-        """The form in a document; calls without a price and an overrun are included if there are any."""
+        """The form in a document; what is rare, such as cached tokens, is included if there is any."""
         values: dict[str, Any] = {
             "calls": self.calls,
             "prompt_tokens": self.prompt_tokens,
@@ -59,6 +60,8 @@ class Totals:
         }
         if lifeforce := round(self.lifeforce, 6):
             values["lifeforce"] = lifeforce
+        if self.cached_tokens:
+            values["cached_tokens"] = self.cached_tokens
         if self.unpriced:
             values["unpriced"] = self.unpriced
         usd = round(self.overrun_usd, 9)
@@ -89,6 +92,7 @@ def charge(used: Usage, reserved: Usage) -> Totals:
         overrun_tokens=over["prompt_tokens"] + over["completion_tokens"],
         overrun_usd=float(over["usd"]),
         lifeforce=used.lifeforce,
+        cached_tokens=used.cached_tokens,
     )
 
 

@@ -50,6 +50,7 @@ def trajectory_of(documents: Sequence[Document], loop: str) -> dict[str, Any]:
         "final_metrics": {
             "total_prompt_tokens": spent.get("prompt_tokens", 0),
             "total_completion_tokens": spent.get("completion_tokens", 0),
+            **({"total_cached_tokens": spent["cached_tokens"]} if spent.get("cached_tokens") else {}),
             "total_cost_usd": spent.get("usd", 0.0),
             "total_steps": len(steps),
         },
@@ -137,6 +138,7 @@ def _answer(entry: Mapping[str, Any], said: Mapping[str, str]) -> dict[str, Any]
         step["metrics"] = {
             "prompt_tokens": entry.get("prompt", 0),
             "completion_tokens": entry.get("out", 0),
+            **({"cached_tokens": entry["cached"]} if entry.get("cached") else {}),
             **({"cost_usd": entry["usd"]} if entry.get("usd") is not None else {}),
         }
     return step
@@ -144,7 +146,7 @@ def _answer(entry: Mapping[str, Any], said: Mapping[str, str]) -> dict[str, Any]
 
 def _dispatch(step: Step, children: frozenset[str]) -> dict[str, Any]:
     """A step of the plan: a call of a tool, or a child loop, with its result."""
-    id, child = f"step-{step.n}", step.link.removesuffix(".md")
+    id, child = f"step-{step.n}", step.child
     arguments = {"what": step.what} if step.args is None else dict(step.args)
     result: dict[str, Any] = {
         "source_call_id": id,

@@ -22,6 +22,8 @@ LARGEST = 4_000_000
 """Bytes of a SKILL.md that is read."""
 MOST_VALUES = 20_000
 """Values of a tool's frontmatter; YAML can name a few hundred so that they would fill the memory."""
+_NOTHING = (None, "", "~", "null")
+"""What a field holds that is left empty."""
 _KEY = re.compile(r"([A-Za-z][\w-]*)[ \t]*:(?:[ \t]+(.*)|[ \t]*)$")
 _FENCE = re.compile(r"---[ \t]*$")
 
@@ -69,7 +71,7 @@ def read_skill(path: Path) -> Skill:
     description = meta.get("description")
     if isinstance(description, list):
         description = " ".join(str(each) for each in cast(list[Any], description))
-    text = _line(str(description)) if description is not None and not isinstance(description, dict) else ""
+    text = "" if description in _NOTHING or isinstance(description, dict) else _line(str(description))
     if not text:
         text = _opening(body)
         if not text:
@@ -110,7 +112,8 @@ def _split(text: str) -> tuple[list[str], str, int]:
 def _meta(head: list[str], notes: list[str]) -> Mapping[str, Any]:
     import yaml
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    # each value as it is written: `yes`, `1.0` and `2026-01-01` are names as well
+    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
         value: Any = yaml.load("\n".join(head), loader)
         few_values(value)
@@ -147,7 +150,7 @@ def _unquoted(value: str) -> str:
 def _name(folder: str, meta: Mapping[str, Any], head: list[str], notes: list[str]) -> str:
     value = meta.get("name")
     line = next((at for at, text in enumerate(head, 2) if text.startswith("name")), 1)
-    if value is None or value == "":
+    if value in _NOTHING:
         notes.append(f"line {line}: name is missing; it is called after its folder")
         value = folder
     value = str(value)

@@ -7,7 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -178,15 +178,48 @@ cli = click.version_option(__version__, message="fractal %(version)s", help="Pri
 def main(args: Sequence[str] | None = None, command: click.Command = cli, name: str = "fractal") -> None:
     """Run a command; print an error as one line and exit with its code."""
     gc.set_threshold(20_000, 20, 20)  # collecting while the modules load took an eighth of a short command
+    closed = _open_missing()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     code = _run(args, command, name)
+    if closed:
+        _complain(f"standard output is closed, so nothing was printed; {KEPT}")
+    elif why := _not_printed():
+        _complain(f"standard output cannot be written: {why}; {KEPT}")
+        code = code or 1
+    try:
+        sys.stderr.flush()
+    except OSError:
+        _drop(sys.stderr)
+    sys.exit(code)
+
+
+KEPT = "a run keeps its result: fractal show"
+"""What to do where standard output took none of it."""
+
+
+def _open_missing() -> bool:
+    """Open standard streams that are closed, so that no file gets their number; whether output was."""
+    closed = sys.stdout is None  # pyright: ignore[reportUnnecessaryComparison]
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
+    return closed
+
+
+def _not_printed() -> str:
+    """Why standard output does not take what was printed; "" if it does, or if its reader is gone."""
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        _drop_stdout()
-    sys.exit(code)
+    except OSError as error:
+        _drop(sys.stdout)
+        return "" if isinstance(error, BrokenPipeError) else (error.strerror or str(error)).lower()
+    return ""
 
 
 def _run(args: Sequence[str] | None, command: click.Command = cli, name: str = "fractal") -> int:
@@ -201,7 +234,7 @@ def _run(args: Sequence[str] | None, command: click.Command = cli, name: str = "
         if sys.stdout is stdout:
             return end.code if isinstance(end.code, int) else 0
         sys.stdout = stdout  # click replaced it: the reader, such as `head`, closed the pipe
-        _drop_stdout()
+        _drop(stdout)
         return 0
     except click.UsageError as error:
         _complain(error.format_message() + _pointer(error))
@@ -212,6 +245,9 @@ def _run(args: Sequence[str] | None, command: click.Command = cli, name: str = "
     except (click.Abort, KeyboardInterrupt):
         return 130
     except Exception as error:
+        if isinstance(error, OSError) and (why := _not_printed()):
+            _complain(f"standard output cannot be written: {why}; {KEPT}")
+            return 1
         return _report(error)
 
 
@@ -243,6 +279,6 @@ def _complain(message: str) -> None:
     notify(f"fractal: {message}")
 
 
-def _drop_stdout() -> None:
-    """Redirect standard output, whose reader is gone, so that flushing it at exit does not fail."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _drop(stream: TextIO) -> None:
+    """Redirect a standard stream that takes nothing more, so that flushing it at exit does not fail."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -49,8 +49,10 @@ async def _serve(settings: dict[str, Any]) -> None:
     from acp import run_agent
 
     from runtime.acp.agent import FractalAgent
+    from runtime.acp.lines import MessageReader
 
-    reader, writer = await _streams()
+    stream, writer = await _streams()
+    reader = MessageReader(stream, notify)
     serving = asyncio.create_task(run_agent(cast(Any, FractalAgent(settings)), writer, reader))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -11,6 +11,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -56,7 +57,8 @@ def echo(text: str = "", *, err: bool = False, styled: bool = False, nl: bool = 
     """Print text without secrets, in a style of `click.style`; `styled`: it has escape sequences of ours."""
     text = cleaned(text, sys.stderr if err else sys.stdout)
     text = text if styled else safe(text)
-    click.echo(click.style(text, **style) if style else text, err=err, nl=nl)
+    with suppress(OSError) if err else nullcontext():  # nobody could be told of it
+        click.echo(click.style(text, **style) if style else text, err=err, nl=nl)
 
 
 def notify(text: str, colour: str | None = None) -> None:

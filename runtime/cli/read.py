@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -60,7 +60,7 @@ from runtime.cli.session import (
 )
 from runtime.secrets.redaction import redact
 from runtime.workspace.hand_edits import as_left
-from runtime.workspace.prompts import kept_prompt
+from runtime.workspace.prompts import kept_prompt, shown_messages
 from runtime.workspace.runs import RunSummary
 from runtime.workspace.undo import APPLY, acted, in_effect, undone
 from runtime.workspace.worktrees import Worktree
@@ -244,7 +244,7 @@ def _mark(status: str) -> str:
 def cost(run: str) -> None:
     """Show the cost of a run (default: the newest) by loop, phase and responder.
 
-    Instruction tokens are part of the prompt tokens.
+    The prompt's tokens are fresh, or the provider had them in its cache. Instruction tokens are part of them.
     """
     documents = opened().documents(run)
     rows = list(costs(documents))
@@ -253,8 +253,15 @@ def cost(run: str) -> None:
     unpriced = sum(row["usd"] is None for row in rows)
     emit({"rows": rows, "total": total, "charged": charged})
     shown: Columns = {"LOOP": "loop", "PHASE": _phase, "RESPONDER": "rung"}
-    heads = zip(("CALLS", "PROMPT", "INSTR", "REPLY"), FIGURES, strict=False)
-    figures: Columns = {head: lambda row, name=name: f"{int(row[name]):,}" for head, name in heads}
+    heads: dict[str, Callable[[Mapping[str, Any]], float]] = {
+        "CALLS": lambda row: row["calls"],
+        "PROMPT": lambda row: row["prompt_tokens"],
+        "FRESH": lambda row: row["prompt_tokens"] - row["cached_tokens"],
+        "CACHED": lambda row: row["cached_tokens"],
+        "INSTR": lambda row: row["instruction_tokens"],
+        "REPLY": lambda row: row["completion_tokens"],
+    }
+    figures: Columns = {head: lambda row, of=of: f"{int(of(row)):,}" for head, of in heads.items()}
     shown = {
         **shown,
         **figures,
@@ -265,7 +272,7 @@ def cost(run: str) -> None:
     def bold(row: Mapping[str, Any], text: str) -> str:
         return click.style(text, bold=True) if row is end else text
 
-    print_table(shown, [*_by_phase(rows), end], right=(3, 4, 5, 6, 7), cut=(0, 1, 2), style=bold)
+    print_table(shown, [*_by_phase(rows), end], right=(3, 4, 5, 6, 7, 8, 9), cut=(0, 1, 2), style=bold)
 
 
 def _by_phase(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -359,7 +366,7 @@ def prompt(doc: str, step: int, number: int | None) -> None:
     parts = [{"part": name, "tokens": count} for name, count in built.parts]
     value = {"phase": phase, **picked(built, "system", "user", "messages"), "parts": parts}
     emit(value | {"instruction_tokens": built.instruction_tokens})
-    put("\n\n".join(built.texts))
+    put("\n\n".join(shown_messages(built)))
     total = sum(count for _, count in built.parts)
     rows = [[name, str(count)] for name, count in built.parts]
     rows += [["instructions", str(built.instruction_tokens)], ["total", f"{total} ({tokens(total)})"]]

@@ -14,6 +14,8 @@ from runtime import plugins
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+OF_PROVIDERS = frozenset({"api_base", "key_command", "headers", "ca_bundle"})
+"""What settings say of a server, and a model in this process has no use for."""
 SMALL = 8.0
 """Billions of parameters below which a local model is asked in small questions. Source: small-models.md."""
 
@@ -32,7 +34,7 @@ def make_responder(
     the other names of `endpoints`, or any name that litellm knows.
     settings: `form` (micro, json or native; default by the model's size and its server), `attempts` of a
     small model, and the keyword arguments of its class, with `price` in the form of a settings file; timeout,
-    api_base and price are ignored by responders that are not providers. `context` is the window of any model.
+    price and `OF_PROVIDERS` are ignored by responders that are not providers. `context` is the window of any.
     state: the workspace's `state/`.
     systems: the folders of instructions, from whose words a small model's tasks are understood.
     Raises `ConfigurationError` when something is missing or invalid.
@@ -74,7 +76,7 @@ def _model(spec: str, tier: Tier, options: dict[str, Any], state: Path) -> Respo
     kind, colon, rest = spec.partition(":")
     price: dict[str, Any] = {"price": Price.read(options.pop("price"))} if "price" in options else {}
     given = {"timeout": seconds} if (seconds := options.pop("timeout", None)) else {}
-    own = {name: each for name, each in options.items() if name != "api_base"}
+    own = {name: each for name, each in options.items() if name not in OF_PROVIDERS}
     if colon and kind in _FORMS and not rest:
         raise ConfigurationError(f"{kind}: what is missing after the colon? {_FORMS[kind]}")
     try:

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any, Literal, cast
 
-from kernel.asking.native import object_of
 from kernel.document.amounts import MOST_AT_ONCE, whole
 from kernel.document.escaping import to_json
 from runtime.models.events import Events
 from runtime.models.faults import Fault, fault_in, of_page
+from runtime.models.tool_calls import object_of
 from runtime.received import LIMIT, Unpacker
 
 Finish = Literal["stop", "length", "filter", "cut"]
@@ -158,10 +158,10 @@ class Reader:
 
     def __init__(
         self,
-        on_text: Callable[[str], None] | None = None,
-        on_thinking: Callable[[str], None] | None = None,
+        on_text: Callable[[str], None] = lambda text: None,
+        on_thinking: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self._on_text, self._on_thinking = on_text or _unheard, on_thinking or _unheard
+        self._on_text, self._on_thinking = on_text, on_thinking
         self._events = Events()
         self._text, self._thinking, self._refusal = list[str](), list[str](), list[str]()
         self._half = ""  # the first half of a character, whose second one has not come yet
@@ -482,10 +482,6 @@ def _channels(text: str) -> Iterator[tuple[str, str, str]]:
             yield "call", said, to[1]
         else:
             yield ("thinking" if channel == "analysis" else "text"), said, ""
-
-
-def _unheard(text: str) -> None:
-    """Let nobody hear a piece."""
 
 
 def _beginning(text: str) -> str:

@@ -64,7 +64,7 @@ class Changes:
         named = named_in(words) & set(sent)
         if status == 500:  # servers answer so to what they do not know
             tools = {"tools"} if NO_TOOLS_HERE.search(words) else set[str]()
-            named &= ({"response_format", "system"} if AT_FAULT.search(words) else set()) | tools
+            named &= ({"response_format", "system"} if AT_FAULT.search(words) else set()) | tools | {"images"}
         if named:
             self.undo()
             self._provider.leave_out(named, self._ask, lasting=status != 500)

@@ -13,8 +13,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from kernel.asking.messages import Message, calls_of, new_from
-from kernel.asking.native import object_of
+from kernel.asking.messages import Message, calls_of
+from runtime.models.tool_calls import object_of
 
 Messages = list[dict[str, Any]]
 MARK = {"type": "ephemeral"}
@@ -24,6 +24,12 @@ UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 """What Gemini's documentation provides for calls whose signature is not known."""
 _MISTRAL = re.compile(r"mistral|mixtral|ministral|codestral|devstral|magistral|pixtral", re.IGNORECASE)
 _OLD_GEMINI = re.compile(r"gemini-(?:1|2)\b", re.IGNORECASE)
+
+
+def new_from(messages: Sequence[Message]) -> int:
+    """The index of the first message that no earlier ask has sent: what follows the model's last one."""
+    said = [at for at, each in enumerate(messages) if each["role"] == "assistant"]
+    return said[-1] + 1 if said else 0
 
 
 def for_mistral(model: str) -> bool:
@@ -87,21 +93,30 @@ def once(messages: Sequence[Message]) -> Messages:
     return written
 
 
-def marked(messages: Sequence[Message]) -> Messages:
+def for_marks(model: str) -> bool:
+    """Whether a model's provider caches a prompt only up to a mark, wherever it runs."""
+    return "claude" in model or model.startswith("anthropic/")
+
+
+def marked(messages: Sequence[Message], *, in_results: bool = False) -> Messages:
     """The messages with three marks: on the system's, on the end of the request before, and on the last.
+
+    `in_results`: a result has its mark in its text, as OpenRouter wants it, and not beside its content.
 
     That request's end is marked again because a lookup goes back over 20 blocks only. A mark changes no text.
     """
     before = new_from(messages) - 2  # its reply is the model's last message
     places = {0, before, len(messages) - 1}
-    return [_marked(each) if at in places else dict(each) for at, each in enumerate(messages)]
+    return [_marked(each, in_results) if at in places else dict(each) for at, each in enumerate(messages)]
 
 
-def _marked(message: Message) -> dict[str, Any]:
-    """A message with a mark: a result has it beside its content, other text in a block."""
-    if message["role"] == "tool":
+def _marked(message: Message, in_results: bool) -> dict[str, Any]:
+    """A message with a mark in a block of its text; a result can have it beside its content."""
+    if message["role"] == "tool" and not in_results:
         return {**message, "cache_control": MARK}
-    return {**message, "content": [{"type": "text", "text": message["content"], "cache_control": MARK}]}
+    content = message["content"]
+    first, *more = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    return {**message, "content": [{**first, "cache_control": MARK}, *more]}  # pictures follow the text
 
 
 def _short(message: Message) -> dict[str, Any]:

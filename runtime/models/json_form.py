@@ -10,11 +10,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from kernel.asking import lenient, native
+from kernel.asking import lenient
 from kernel.asking.messages import Message, calls_of, fenced
 from kernel.document.escaping import to_json
 from kernel.errors import ReplyError
 from runtime.models.marks import SHOWN, calls_in
+from runtime.models.tool_calls import turn_text
 from runtime.text.json_reader import read_reply
 
 FORM = (
@@ -26,14 +27,16 @@ RESULTS = "Results:"
 _ALONE = re.compile(r"(?:```\w*\s*)?\{.*\}(?:\s*```)?", re.DOTALL)
 
 
-def conversation(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """The messages with roles system, user and assistant and text only; neighbours of one role are joined."""
-    written: list[dict[str, str]] = []
-    for role, text in _written(messages, tools):
+def conversation(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The messages with roles system, user and assistant, and no calls; neighbours of one role are joined."""
+    written: list[dict[str, Any]] = []
+    for (role, text), message in zip(_written(messages, tools), messages, strict=True):
         if written and written[-1]["role"] == role:
             written[-1]["content"] += f"\n\n{text}"
         else:
             written.append({"role": role, "content": text})
+        if images := message.get("images"):
+            written[-1]["images"] = [*written[-1].get("images", ()), *images]
     return written
 
 
@@ -52,13 +55,13 @@ def schema(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def read_turn(text: str) -> str:
-    """The reply of a turn, in the form of `native.turn_text`, from what a model wrote in this one.
+    """The reply of a turn, in the form of `turn_text`, from what a model wrote in this one.
 
     A text without an object is a reply without calls, or has them with the marks of the model's training.
     What cannot be read stays as it is: the loop's own reader says what is wrong with it.
     """
     marked = calls_in(text)
-    called = native.turn_text(marked.calls, marked.before) if marked and marked.calls else ""
+    called = turn_text(marked.calls, marked.before) if marked and marked.calls else ""
     if called and marked and marked.opened:
         return called
     try:
@@ -66,7 +69,7 @@ def read_turn(text: str) -> str:
     except ReplyError:
         if called:
             return called
-        return text if "{" in text or not text.strip() else native.turn_text((), text)
+        return text if "{" in text or not text.strip() else turn_text((), text)
     if "calls" not in data and (one := _called(data)):
         data = {"calls": [one]}
     if not {"calls", "text"} & data.keys():
@@ -86,7 +89,7 @@ def turn_in(text: str, tools: Sequence[Mapping[str, Any]]) -> str:
     what the model says.
     """
     names = {tool["function"]["name"] for tool in tools}
-    said = native.turn_text((), text)
+    said = turn_text((), text)
     if _ALONE.fullmatch(text.strip()):
         try:
             read = json.loads(read_turn(text.strip()))
@@ -99,7 +102,7 @@ def turn_in(text: str, tools: Sequence[Mapping[str, Any]]) -> str:
         return said
     declared = all(lenient.tool_name(call.name) in names for call in marked.calls)
     if marked.calls and (declared or (marked.ends and marked.opened)):
-        return native.turn_text(marked.calls, marked.before)
+        return turn_text(marked.calls, marked.before)
     if marked.opened and not marked.calls:
         bad = {"tool": "?", "bad": text[len(marked.before) :].strip()[:SHOWN]}
         return to_json({"calls": [bad], "text": marked.before})

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from kernel.asking.responder import Ladder, Responder
+from runtime.addresses import shown
 from runtime.models.endpoints import ENDPOINTS
+from runtime.variables import unquoted
 from runtime.workspace.settings import Config, Rung, Timeouts
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ KEYS: Mapping[str, str] = {"ANTHROPIC_API_KEY": "anthropic/claude-sonnet-4-5"} |
 
 def default_model() -> str | None:
     """The model of the first provider whose key is in the environment."""
-    return next((model for key, model in KEYS.items() if os.environ.get(key)), None)
+    return next((model for key, model in KEYS.items() if unquoted(os.environ.get(key, ""))), None)
 
 
 def rungs(config: Config) -> list[Rung]:
@@ -33,7 +35,8 @@ def rungs(config: Config) -> list[Rung]:
     named = [Rung.model_validate({"model": "reflex"})]
     if model and model != "reflex":
         default = {"model": model, "api_base": config.api_base, "price": config.price}
-        default |= {"timeout": config.timeout, "context": config.context}
+        default |= {"timeout": config.timeout, "context": config.context, "sees": config.sees}
+        default |= {"key_command": config.key_command, "headers": config.headers}
         named.append(Rung.model_validate(default))
     return [*named, Rung.model_validate({"model": "person"})]
 
@@ -77,7 +80,8 @@ def build(
         else:
             responders.append(_responder(rung, config, systems, state, folder))
         if rung.model != "reflex":
-            makers[responders[-1].name] = f"{rung.model} at {rung.api_base}" if rung.api_base else rung.model
+            at = f" at {shown(rung.api_base)}" if rung.api_base else ""
+            makers[responders[-1].name] = f"{rung.model}{at}"
     return Ladder(tuple(responders))
 
 
@@ -92,10 +96,10 @@ def _responder(
 
     limits = rung.timeout.model_dump() if isinstance(rung.timeout, Timeouts) else rung.timeout
     settings: dict[str, Any] = {"timeout": limits, **rung.options}
-    if rung.api_base:
-        settings["api_base"] = rung.api_base
-    if rung.context:
-        settings["context"] = rung.context
+    given = {name: getattr(rung, name) for name in ("api_base", "key_command", "headers", "context")}
+    settings |= {name: value for name, value in {**given, "ca_bundle": config.ca_bundle}.items() if value}
+    if rung.sees is not None:
+        settings["sees"] = rung.sees
     if rung.price:
         settings["price"] = rung.price.model_dump()
     responder = make_responder(rung.model, tier=rung.tier, settings=settings, state=state, systems=systems)

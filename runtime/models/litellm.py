@@ -12,16 +12,15 @@ import os
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
-from inspect import getattr_static
 from types import ModuleType
 from typing import Any
 
 from kernel.asking.responder import Ask, Reply
-from kernel.errors import ConfigurationError, ProviderError
+from kernel.errors import ConfigurationError, FractalError, ProviderError
 from runtime.models import dialects
 from runtime.models.answers import whole_answer
 from runtime.models.prices import LOCAL_PROVIDERS
-from runtime.models.provider import KEYS, SCHEMA_TOKENS, Provider
+from runtime.models.provider import CACHE_MARKS, KEYS, SCHEMA_TOKENS, Provider
 from runtime.models.refusals import LIMITS
 from runtime.models.window import Window
 from runtime.received import ACCEPTED, held
@@ -44,8 +43,12 @@ class LiteLLM(Provider):
     def messages(self, ask: Ask) -> list[dict[str, Any]]:
         """The prompt; a conversation with an Anthropic model has marks for its cache."""
         written = super().messages(ask)
-        claude = self.provider == "anthropic" or "claude" in self.model
-        return dialects.marked(written) if ask.messages and claude else written
+        return dialects.marked(written) if CACHE_MARKS in self.caching(ask) else written
+
+    def caching(self, ask: Ask) -> dict[str, Any]:
+        """What an Anthropic model needs to cache the conversation of a turn."""
+        marks = ask.messages and dialects.for_marks(self.model) and CACHE_MARKS not in self.refused
+        return {CACHE_MARKS: dialects.MARK} if marks else {}
 
     def dialect(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """A conversation with native calls as this provider wants it."""
@@ -59,13 +62,21 @@ class LiteLLM(Provider):
         return Window(said, "the settings") if said else Window(OLLAMA_CONTEXT, "what Ollama is asked for")
 
     async def load(self) -> None:
-        """Import litellm in a thread."""
+        """Import litellm in a thread, and run the program that prints the key."""
         await asyncio.to_thread(_litellm)
+        if self.key_command:
+            await asyncio.to_thread(self.key, self.key_name)
 
     async def send(self, ask: Ask, seconds: float) -> Reply:
         """Make one call."""
-        litellm = _litellm()
-        response = await litellm.acompletion(**self._request(ask, seconds, litellm))
+        litellm, connections = _litellm(), _connections()
+        connections.BUNDLE.set(self.ca_bundle)
+        try:
+            response = await litellm.acompletion(**self._request(ask, seconds, litellm))
+        except Exception as error:  # litellm makes one of its own of what is said on the way
+            if said := connections.cause(error, FractalError):
+                raise said from None
+            raise
         answer = whole_answer(response.model_dump())
         if answer.tokens.usd is None:
             paid = self._paid(litellm, response)
@@ -97,8 +108,10 @@ class LiteLLM(Provider):
             request["api_base"] = self.api_base
             if self.provider == "openai" and not os.environ.get("OPENAI_API_KEY"):
                 request["api_key"] = "none"  # the client requires a key even if the server does not
-        if self.key_env:
-            request["api_key"] = self.key(self.key_env)
+        if headers := {name: value for name, value in self.own_headers().items() if value}:
+            request["extra_headers"] = headers
+        if self.key_env or self.key_command:
+            request["api_key"] = self.key(self.key_name)
         elif self.provider not in KEYS and (key := secret_of(self.key_name)):
             request["api_key"] = key
         return {name: each for name, each in (request | self.options).items() if each is not None}
@@ -145,20 +158,29 @@ def _litellm() -> ModuleType:
     litellm.disable_hf_tokenizer_download = True
     litellm.suppress_debug_info = True
     litellm.disable_aiohttp_transport = True  # its sessions outlive the event loop and warn
-    _bound(import_module("litellm.llms.custom_httpx.http_handler").AsyncHTTPHandler, "create_client")
-    _bound(import_module("litellm.llms.openai.common_utils").BaseOpenAILLM, "_get_async_http_client")
+    _own_clients(import_module("litellm.llms.custom_httpx.http_handler").AsyncHTTPHandler)
+    other: Any = import_module("litellm.llms.openai.common_utils").BaseOpenAILLM
+    other._get_async_http_client = staticmethod(lambda *_, **__: _connections().bare_client())
     return litellm
 
 
-def _bound(maker: Any, name: str) -> None:
-    """Bound the answers that the clients of this maker read: litellm has no setting for that."""
-    static, made = isinstance(getattr_static(maker, name), staticmethod), getattr(maker, name)
+def _own_clients(handler: Any) -> None:
+    """Let the clients of this class go our ways, and bound their answers: litellm has no setting for that."""
+    make: Any = handler.create_client
 
-    def bounded(*args: Any, **kwargs: Any) -> Any:
-        client = made(*args, **kwargs)
+    def create_client(self: Any, *args: Any, **kwargs: Any) -> Any:
+        self.transport = self.transport or _connections().Ways()
+        client = make(self, *args, **kwargs)
         client.headers.update(ACCEPTED)
         hooks = client.event_hooks
         client.event_hooks = {**hooks, "response": [held, *hooks["response"]]}
         return client
 
-    setattr(maker, name, staticmethod(bounded) if static else bounded)
+    handler.create_client = create_client
+
+
+def _connections() -> Any:
+    """The module that makes clients; it imports `httpx`."""
+    from runtime.models import connections
+
+    return connections

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from threading import Thread
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from kernel.asking.responder import Ask, Reply
 from runtime.models import dialects, thinking
 from runtime.models.answers import Reader
+from runtime.models.certificates import trusted
 from runtime.models.endpoints import ALIASES, ENDPOINTS, OWN
-from runtime.models.provider import SCHEMA_TOKENS, Provider
+from runtime.models.provider import CACHE_KEY, CACHE_MARKS, SCHEMA_TOKENS, Provider
 from runtime.models.refusals import LIMITS
 from runtime.models.window import in_answer, in_props, in_table
-from runtime.received import ACCEPTED, held, hold
 from runtime.secrets.known import secret_of
 
 if TYPE_CHECKING:
@@ -35,6 +35,10 @@ ASKED_AGAIN = 86_400
 NO_PAGE = 404
 LARGEST_LIST = 4_000_000
 """Bytes of that list that are read."""
+TAKE_CACHE_KEY = (".openai.com", ".openai.azure.com")
+"""Hosts that take the name of a conversation for their cache."""
+LONGEST_KEY = 64
+"""Characters of such a name."""
 LARGEST_ERROR = 100_000
 """Bytes of an error's answer that are read."""
 
@@ -65,16 +69,47 @@ class OpenAI(Provider):
         """The environment variable with the key; "" if the server needs none."""
         return self.key_env or self._key
 
+    def messages(self, ask: Ask) -> list[dict[str, Any]]:
+        """The prompt; a conversation with an Anthropic model has marks for its cache."""
+        written = super().messages(ask)
+        if CACHE_MARKS not in self.caching(ask):
+            return written
+        return dialects.marked(written, in_results=self.endpoint is ENDPOINTS["openrouter"])
+
+    def caching(self, ask: Ask) -> dict[str, Any]:
+        """Marks for an Anthropic model; for OpenAI's servers the name of a conversation, which only grows."""
+        if not ask.messages:
+            return {}
+        host = urlsplit(self.url).hostname or ""
+        by_key = host.endswith(TAKE_CACHE_KEY)
+        parts: dict[str, Any] = {CACHE_MARKS: dialects.MARK} if dialects.for_marks(self.model) else {}
+        parts |= {CACHE_KEY: f"fractal-{ask.loop}"[:LONGEST_KEY]} if by_key else {}
+        return {name: each for name, each in parts.items() if name not in self.refused}
+
     def dialect(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """A conversation with native calls as this provider wants it."""
         google = self.endpoint is ENDPOINTS["gemini"] and dialects.for_signatures(self.model)
         return dialects.signed(messages) if google else super().dialect(messages)
 
+    @property
+    def address(self) -> str:
+        """The address that requests go to."""
+        return self.url
+
     async def load(self) -> None:
-        """Import the package in a thread, and make its client: that takes longer than some time-outs."""
-        await asyncio.to_thread(_httpx)
-        self._connected()
+        """Import the package in a thread, and make its client: that takes longer than some time-outs.
+
+        So do certificates, and a program that prints the key.
+        """
+        headers = await asyncio.to_thread(self._prepare)
+        self._connected(headers)
         self.warm()
+
+    def _prepare(self) -> dict[str, str]:
+        if self.url.startswith("https://"):
+            trusted(self.ca_bundle)
+        _connections()
+        return self._headers()
 
     def warm(self) -> None:
         """Begin to ask the server for its window, once. Nobody waits for the answer."""
@@ -92,27 +127,30 @@ class OpenAI(Provider):
         if "window" in self.servers.known(self.server, ASKED_AGAIN):
             return
         with suppress(Exception):  # an answer from outside, which nothing depends on
-            name, timeout = self.model.partition("/")[2] or self.model, WINDOW_SECONDS
-            headers = {"Authorization": f"Bearer {self._bearer()}", **ACCEPTED}
-            hooks = {"response": [lambda response: hold(response, LARGEST_LIST, _httpx())]}
-            verify = not self.url.startswith("http://")
-            with _httpx().Client(
-                headers=headers, timeout=timeout, event_hooks=hooks, verify=verify
-            ) as client:
-                answer = client.get(f"{self.url.rstrip('/')}/models")
+            name = self.model.partition("/")[2] or self.model
+            limits = {"timeout": WINDOW_SECONDS, "most": LARGEST_LIST, "bundle": self.ca_bundle}
+            with _connections().blocking_client(self.url, self._headers(), **limits) as client:
+                answer = client.get("models")
                 if answer.is_error and answer.status_code != NO_PAGE:  # another time it may say it
                     return
                 window, trained = in_answer(answer.json(), name)
                 if not window and trained:  # llama.cpp: the server may have been started with less
-                    props = client.get(f"{self.url.rstrip('/').removesuffix('/v1')}/props")
+                    props = client.get(f"{str(client.base_url).rstrip('/').removesuffix('/v1')}/props")
                     window = in_props(props.json()) if props.is_success else None
             self.servers.learn(self.server, window=window or trained or 0)
 
+    def _headers(self) -> dict[str, str]:
+        """The headers of each request: those of the settings, and the key unless they have another."""
+        own = self.own_headers()
+        has_key = any(name.lower() == "authorization" for name in own)
+        headers = own if has_key else {"Authorization": self._bearer(), **own}
+        return {name: value for name, value in headers.items() if value}
+
     def _bearer(self) -> str:
-        """The key; a server on the user's own machine needs none."""
-        if self.endpoint.local and not self.key_env:
-            return (self.key_name and secret_of(self.key_name)) or "none"
-        return self.key(self.key_name)
+        """The header with the key; a server on the user's own machine needs none, nor one with headers."""
+        optional = self.endpoint.local and not self.key_env and not self.key_command
+        key = (self.key_name and secret_of(self.key_name)) if optional else self.key(self.key_name)
+        return f"Bearer {key or 'none'}" if key or not self.headers else ""
 
     async def send(self, ask: Ask, seconds: float) -> Reply:
         """Make one call and read its answer, whether it is a stream or not."""
@@ -144,7 +182,7 @@ class OpenAI(Provider):
                 if piece is None:
                     break
                 reader.take(piece)
-        except (_httpx().TransportError, OSError):  # also a limit of time
+        except (_connections().httpx.TransportError, OSError):  # also a limit of time
             if not reader.complete:
                 raise
 
@@ -156,20 +194,15 @@ class OpenAI(Provider):
             return _limit(idle, f"the reply stalled within {idle:g} s")
         return _limit(begun + first - time.monotonic(), f"no reply began within {first:g} s")
 
-    def _connected(self) -> httpx.AsyncClient:
+    def _connected(self, headers: Mapping[str, str] | None = None) -> httpx.AsyncClient:
         """The client. Its connections belong to one event loop."""
         loop = asyncio.get_running_loop()
         if self._client is None or self._client[1] is not loop:
-            timeout = _httpx().Timeout(self.timeout.total, connect=self.timeout.connect)
-            client = _httpx().AsyncClient(
-                base_url=self.url,
-                headers={"Authorization": f"Bearer {self._bearer()}", **ACCEPTED},
-                event_hooks={"response": [held]},
-                timeout=timeout,
-                follow_redirects=True,
-                verify=not self.url.startswith("http://"),  # certificates take time to load
-            )
-            self._client = client, loop
+            connections = _connections()
+            timeout = connections.httpx.Timeout(self.timeout.total, connect=self.timeout.connect)
+            given = self._headers() if headers is None else headers
+            made = connections.client(self.url, given, timeout=timeout, bundle=self.ca_bundle)
+            self._client = made, loop
         return self._client[0]
 
     def _request(self, ask: Ask) -> dict[str, Any]:
@@ -180,6 +213,8 @@ class OpenAI(Provider):
             **own,
             **self.optional(ask, self.form_of(ask)),
         }
+        if key := self.caching(ask).get(CACHE_KEY):
+            request[CACHE_KEY] = key
         return {name: each for name, each in (request | self.options).items() if each is not None}
 
     def optional(self, ask: Ask, form: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -212,9 +247,8 @@ async def _limit(seconds: float, what: str) -> AsyncGenerator[None]:
         raise
 
 
-def _httpx() -> Any:
-    # the libraries of its command line take 4 MB and a third of its import; it allows for their absence
-    sys.modules.setdefault("httpx._main", None)  # pyright: ignore[reportArgumentType]
-    import httpx
+def _connections() -> Any:
+    """The module that makes clients; it imports `httpx`."""
+    from runtime.models import connections
 
-    return httpx
+    return connections

@@ -65,7 +65,7 @@ NOTHING = Price()
 def usage(prompt_tokens: int, completion_tokens: int, price: Price | None, cached_tokens: int = 0) -> Usage:
     """A usage at a price; without one its `usd` is None."""
     usd = None if price is None else price.of(prompt_tokens, completion_tokens, cached_tokens)
-    return Usage(prompt_tokens, completion_tokens, usd)
+    return Usage(prompt_tokens, completion_tokens, usd, cached_tokens=cached_tokens)
 
 
 def known_price(model: str) -> Price | None:

@@ -22,11 +22,12 @@ from importlib import import_module
 from typing import Any, cast
 
 from kernel.asking.messages import Message, calls_of, prompt_tokens, sent
-from kernel.asking.native import object_of, turn_text
 from kernel.asking.responder import FREE, Ask, Reply, Responder, Tier, Usage, Waits, estimate_tokens
 from kernel.document.amounts import MOST_AT_ONCE, whole
 from kernel.document.escaping import to_json
 from kernel.errors import ConfigurationError, FractalError, ProviderError, ReplyError
+from runtime import addresses
+from runtime.addresses import is_loopback
 from runtime.models import dialects, json_form, thinking
 from runtime.models.answers import Answer, encodable
 from runtime.models.changes import Changes
@@ -48,6 +49,7 @@ from runtime.models.failures import (
     words_of,
 )
 from runtime.models.faults import Fault
+from runtime.models.keys import command_words, headers_of, printed_key
 from runtime.models.prices import (
     LOCAL_PROVIDERS,
     NOTHING,
@@ -65,18 +67,23 @@ from runtime.models.refusals import (
     length_in,
     other_limit,
 )
+from runtime.models.seeing import sees_by_name
 from runtime.models.servers import Servers
+from runtime.models.tool_calls import object_of, turn_text
 from runtime.models.window import LOCAL, Window, in_table, valid
+from runtime.proxies import proxy_for
 from runtime.received import LIMIT, of_reply
 from runtime.secrets.known import learn_secrets, secret_of
 from runtime.secrets.redaction import redact
 from runtime.text.json_reader import read_reply
-from runtime.workspace.settings import Timeouts, is_loopback
+from runtime.workspace.settings import Timeouts
 
-SCHEMA_TOKENS = 100  # larger schemas are described in words; kernel.md, "Prompt"
+SCHEMA_TOKENS = 100  # larger schemas are described in words
 MESSAGE_TOKENS = 6  # the overhead of a message
 SAMPLING = 0.7  # the temperature of a reply to a small question after the likely one
 LONGEST_WAIT = 60.0  # seconds between two attempts, unless the provider asks for more
+CACHE_KEY, CACHE_MARKS = "prompt_cache_key", "cache_control"
+"""How two kinds of providers are told what of a prompt to cache: by a name for it, by marks in it."""
 LOCAL_RETRIES = 1  # after a refused connection to this machine: the server is not running
 KEYS = {
     "vertex_ai": "GOOGLE_APPLICATION_CREDENTIALS",
@@ -119,6 +126,9 @@ class Provider(Responder, ABC):
         name: str = "",
         api_base: str | None = None,
         key_env: str | None = None,
+        key_command: str | Sequence[str] = (),
+        headers: Mapping[str, str] | None = None,
+        ca_bundle: str = "",
         price: Price | None = None,
         timeout: Any = None,
         retries: int = 6,
@@ -129,11 +139,15 @@ class Provider(Responder, ABC):
         thinking_tokens: int | None = None,
         options: Mapping[str, Any] | None = None,
         tools: bool | None = None,
+        sees: bool | None = None,
         context: int | None = None,
         servers: Servers | None = None,
     ) -> None:
-        """Name a model.
+        """Name a model. Raises `ConfigurationError` for an address or a command that cannot be meant.
 
+        key_env: the variable with the key. key_command: the program that prints it, with its arguments.
+        headers: more headers of each request; an empty value leaves one out.
+        ca_bundle: certificates that the server may have beside the usual ones.
         price: None uses litellm's table; a model without an entry is free on a loopback address only.
         timeout: seconds for one call, or its four limits.
         retries: the first after `backoff` seconds, each later one after twice as long.
@@ -143,14 +157,20 @@ class Provider(Responder, ABC):
         thinking_tokens: additional tokens for the model's thinking; None: as usual for its name.
         options: more arguments of the request, such as temperature.
         tools: whether calls of a turn have the provider's own form; None tries it once.
+        sees: whether it is shown pictures; None takes what is known of the model.
         context: tokens of a conversation and its reply; None takes what is known of the model.
         servers: what earlier runs found out about this server.
         """
         self.model = model
         self.name = name or model
         self.tier: Tier = tier
-        self.api_base = api_base
-        self.key_env = key_env
+        try:
+            self.api_base = addresses.normal(api_base) if api_base else None
+        except ValueError as error:
+            raise ConfigurationError(f"{self.name}: api_base: {error}") from None
+        api_base = self.api_base
+        self.key_env, self.key_command = key_env, command_words(key_command)
+        self.headers, self.ca_bundle = dict(headers or {}), ca_bundle
         self.given_price = price
         self.price = price or known_price(model) or (NOTHING if is_loopback(api_base) else None)
         self.context = context
@@ -163,7 +183,6 @@ class Provider(Responder, ABC):
         learn_secrets(self.options)
         self.provider = model.partition("/")[0] if "/" in model else "openai"
         self._brake = _brake_of(f"{self.provider} {api_base or ''}")
-        self._at = f"{self.name} at {api_base}" if api_base else self.name
         facts = self.servers.known(self.server)
         self.refused: set[str] = {each for each in PARTS if each in facts.get("without", ())}
         """Optional parts of a request that the server has refused, and that are left out since."""
@@ -171,6 +190,12 @@ class Provider(Responder, ABC):
         """The request's member for the longest reply."""
         self._longest = whole(facts.get("longest"), 0)  # tokens of a reply that the server allows; 0: unknown
         self._tools = tools
+        self._sees = sees_by_name(model) if sees is None else sees
+
+    @property
+    def sees(self) -> bool:
+        """Whether it is shown pictures: as set or known of the model, unless its server has refused one."""
+        return self._sees and "images" not in self.refused
 
     @property
     def takes_tools(self) -> bool:
@@ -189,7 +214,19 @@ class Provider(Responder, ABC):
     @property
     def server(self) -> str:
         """The name under which facts about this model at its address are remembered."""
-        return f"{self.api_base or self.provider} {self.model}"
+        return f"{addresses.shown(self.api_base) if self.api_base else self.provider} {self.model}"
+
+    @property
+    def _at(self) -> str:
+        """Where the model is, for messages: with its address, and the proxy on the way."""
+        proxy = proxy_for(self.address) if self.address else None
+        at = f" at {addresses.shown(self.api_base)}" if self.api_base else ""
+        return f"{self.name}{at}{f' through {proxy}' if proxy else ''}"
+
+    @property
+    def address(self) -> str:
+        """The address that requests go to; "" where the client's library knows it."""
+        return self.api_base or ""
 
     @property
     def is_local(self) -> bool:
@@ -271,8 +308,10 @@ class Provider(Responder, ABC):
         """The messages. A server that takes no native calls gets calls and tools in words."""
         if ask.messages:
             if not self._declares(ask):
-                return [_encodable(each) for each in json_form.conversation(ask.messages, ask.tools)]
-            return self.dialect([_encodable(wire(each)) for each in ask.messages])
+                written = [_encodable(each) for each in json_form.conversation(ask.messages, ask.tools)]
+            else:
+                written = self.dialect([_encodable(wire(each)) for each in ask.messages])
+            return [_with_images(each, sees=self.sees) for each in written]
         said = [{"role": "system", "content": ask.system}, {"role": "user", "content": ask.user}]
         return [_encodable(each) for each in said]
 
@@ -300,7 +339,9 @@ class Provider(Responder, ABC):
 
     def parts(self, ask: Ask) -> list[str]:
         """The parts of this request that it can do without, in the order in which they are tried."""
-        sent = {*self.optional(ask, self.form_of(ask)), "system"} - self.refused
+        sent = {*self.optional(ask, self.form_of(ask)), *self.caching(ask), "system"} - self.refused
+        if self.sees and any(each.get("images") for each in ask.messages):
+            sent.add("images")
         return [part for part in PARTS if part in sent]
 
     def leave_out(self, parts: Collection[str], ask: Ask, *, lasting: bool) -> None:
@@ -360,6 +401,13 @@ class Provider(Responder, ABC):
             self.servers.learn(self.server, fits=fits)
             with suppress(AttributeError):
                 del self._window
+
+    def caching(self, ask: Ask) -> dict[str, Any]:
+        """What the server is told of caching the prompt, and may refuse: `CACHE_KEY`, `CACHE_MARKS`.
+
+        Most servers cache what requests begin with by themselves.
+        """
+        return {}
 
     def schema_of(self, ask: Ask) -> dict[str, Any]:
         """The schema of the reply; of a turn without one, that of its calls as text."""
@@ -519,11 +567,15 @@ class Provider(Responder, ABC):
         )
 
     def key(self, variable: str) -> str:
-        """The key in an environment variable, without what stands around it; raises `ConfigurationError`."""
-        key = secret_of(variable)
+        """The key that the command prints, else that in the variable; raises `ConfigurationError`."""
+        key = printed_key(self.key_command) if self.key_command else secret_of(variable)
         if not key:
             raise ConfigurationError(f"{self.name}: the environment variable {variable} is not set")
         return key
+
+    def own_headers(self) -> dict[str, str]:
+        """The headers of the settings, with their variables replaced; raises `ConfigurationError`."""
+        return headers_of(self.headers)
 
     def longest(self, ask: Ask) -> int:
         """Maximum tokens of the reply, with those of the model's thinking."""
@@ -538,6 +590,7 @@ class Provider(Responder, ABC):
             fix = (
                 f"set {self.key_name}" if self.key_name else "name its variable with options: {key_env: NAME}"
             )
+            fix = "see that key_command prints the right one" if self.key_command else fix
             raise ConfigurationError(
                 f"{self._at}: the provider refused the key ({text}); {fix} and run `fractal resume`"
             ) from None
@@ -606,7 +659,8 @@ def _sum_usage(one: Usage, other: Usage) -> Usage:
     usd = None if one.usd is None or other.usd is None else one.usd + other.usd
     prompt = one.prompt_tokens + other.prompt_tokens
     completion = one.completion_tokens + other.completion_tokens
-    return Usage(prompt, completion, usd, one.calls + other.calls)
+    cached = one.cached_tokens + other.cached_tokens
+    return Usage(prompt, completion, usd, one.calls + other.calls, cached_tokens=cached)
 
 
 def _only_thought(answer: Answer, written: int, most: int) -> bool:
@@ -657,6 +711,21 @@ def wire(message: Message) -> Message:
     if called:
         fixed["tool_calls"] = [_wire_call(*each) for each in called]
     return fixed
+
+
+def _with_images(message: dict[str, Any], *, sees: bool) -> dict[str, Any]:
+    """A message with its pictures in parts of its content; without them for a server that takes none."""
+    images = message.pop("images", ())
+    if not images:
+        return message
+    if not sees:
+        return {
+            **message,
+            "content": f"{message['content']}\n(It is not shown: this model sees no pictures.)",
+        }
+    urls = [f"data:{each['kind']};base64,{each['data']}" for each in images]
+    parts = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+    return {**message, "content": [{"type": "text", "text": message["content"]}, *parts]}
 
 
 def _wire_call(id: str, name: str, arguments: str) -> dict[str, Any]:

@@ -11,8 +11,11 @@ PARTS = {
         r"|guided|constrained|schema|generate_json|json_validate"
     ),
     "stream_options": re.compile(r"stream_?option|include_usage"),
+    "prompt_cache_key": re.compile(r"prompt_cache_key"),
+    "cache_control": re.compile(r"cache_control|be_a_valid_string|must_be_a_string|expected_a_string"),
     "stream": re.compile(r"stream(?!_?option)"),
     "temperature": re.compile(r"temperature|sampling"),
+    "images": re.compile(r"image|vision|multi-?_?modal|mmproj"),
     "tools": re.compile(r"tool|function_?call|functions_are_not"),
     "system": re.compile(
         r"developer_(?:instruction|role|message)|system_(?:role|message|instruction|prompt)"

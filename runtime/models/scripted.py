@@ -103,7 +103,9 @@ class Scripted(Responder):
         sure: float | None = 1.0,
         price: Price | None = NOTHING,
         context: int | None = None,
+        sees: bool = False,
     ) -> None:
+        self._sees = sees
         self.name = name
         self.tier: Tier = tier
         self.sure = sure
@@ -112,6 +114,11 @@ class Scripted(Responder):
         self.asks: list[Ask] = []
         self._entries = [When(reply=replies, times=10**9)] if callable(replies) else _entries(replies)
         self._used = [0] * len(self._entries)
+
+    @property
+    def sees(self) -> bool:
+        """Whether it is shown pictures, as a test sets it."""
+        return self._sees
 
     @staticmethod
     def from_file(path: Path, name: str = "", tier: Tier = "worker", **settings: Any) -> Scripted:
@@ -168,8 +175,8 @@ class Scripted(Responder):
     def _usage(self, ask: Ask, text: str, counts: Mapping[str, Any]) -> Usage:
         prompt = counts.get("prompt_tokens", prompt_tokens(ask, self.count))
         completion = counts.get("completion_tokens", self.count(text))
-        plain = usage(prompt, completion, self.price)
-        return Usage(prompt, completion, counts.get("usd", plain.usd), counts.get("calls", 1))
+        plain = usage(prompt, completion, self.price, counts.get("cached_tokens", 0))
+        return replace(plain, usd=counts.get("usd", plain.usd), calls=counts.get("calls", 1))
 
 
 def _entries(script: Sequence[Any] | Mapping[Any, Any]) -> list[When]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from itertools import accumulate
 from pathlib import Path
 
 from kernel.errors import OperationFailed
@@ -85,7 +84,8 @@ def _with_lines(ctx: OperationContext, path: str, name: str, new: str, lines: st
     rows = re.findall(rb"[^\n]*\n|[^\n]+", data)
     if not 1 <= first <= last <= len(rows):
         raise OperationFailed(f"{name} has {counted(len(rows), 'line')}; there are no lines {first}-{last}")
-    _, becomes = _with_line_ends_of(data, b"", encoded(new, "new"))
+    start = sum(map(len, rows[: first - 1]))
+    becomes = _LineEnds(data).given_to(encoded(new, "new"), start)
     ends = rows[last - 1].endswith(b"\n")
     if becomes and ends and not becomes.endswith(b"\n"):
         becomes += b"\r\n" if rows[last - 1].endswith(b"\r\n") else b"\n"
@@ -98,25 +98,45 @@ def _with_lines(ctx: OperationContext, path: str, name: str, new: str, lines: st
 def _changed(ctx: OperationContext, path: str, old: str, new: str) -> _Change | None:
     """The file with every occurrence replaced; None if there is none."""
     data = read_utf8(ctx, path)
-    was, becomes = _with_line_ends_of(data, encoded(old, "old"), encoded(new, "new"))
-    if was not in data:
+    was, becomes = encoded(old, "old"), encoded(new, "new")
+    ends, after, places, at, line = _LineEnds(data), list[bytes](), list[int](), 0, 1
+    begun = 0  # where the occurrence before begins
+    for hit in _as_lines(was).finditer(data):
+        start, end = hit.span()
+        line += data.count(b"\n", begun, start)
+        places.append(line)
+        after += [data[at:start], ends.given_to(becomes, start)]
+        begun, at = start, end
+    if not places:
         return None
     target = ctx.writable(path)
-    return _Change(target, relative(ctx, target), data.replace(was, becomes), _places(data, was))
+    return _Change(target, relative(ctx, target), b"".join([*after, data[at:]]), tuple(places))
 
 
-def _with_line_ends_of(data: bytes, old: bytes, new: bytes) -> tuple[bytes, bytes]:
-    r"""Both texts with \r\n where the file has nothing else: callers write \n."""
-    crlf = data.count(b"\r\n")
-    if not crlf or data.count(b"\n") != crlf or b"\r\n" in old or b"\r\n" in new:
-        return old, new
-    return old.replace(b"\n", b"\r\n"), new.replace(b"\n", b"\r\n")
+def _as_lines(old: bytes) -> re.Pattern[bytes]:
+    r"""Finds a text; callers write \n, where the file may have \r\n."""
+    ends = rb"\r?\n" if b"\r\n" not in old else rb"\n"
+    return re.compile(ends.join(map(re.escape, old.split(b"\n"))))
 
 
-def _places(data: bytes, was: bytes) -> tuple[int, ...]:
-    """The lines where each occurrence begins."""
-    before = accumulate(part.count(b"\n") for part in data.split(was)[:-1])
-    return tuple(1 + lines + number * was.count(b"\n") for number, lines in enumerate(before))
+class _LineEnds:
+    r"""Whether the lines of a file end with \r\n, at places that only go on."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._end = -1  # of the line that was asked for last
+        self._no_more = False
+
+    def given_to(self, new: bytes, start: int) -> bytes:
+        r"""A text that comes to a place, with \r\n if the line there, or the last one before it, ends so."""
+        if b"\r\n" in new or b"\n" not in new:
+            return new
+        if self._end < start and not self._no_more:
+            found = self._data.find(b"\n", start)
+            self._no_more = found < 0
+            self._end = self._data.rfind(b"\n") if self._no_more else found
+        ended = self._data[max(self._end - 1, 0) : max(self._end, 0)]
+        return new.replace(b"\n", b"\r\n") if ended == b"\r" else new
 
 
 def _lines(places: tuple[int, ...]) -> str:

@@ -17,9 +17,9 @@ from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.tools.operations import Result, Touch, bytes_hash, file_hash
 from runtime.operations.texts import (
+    absent,
     cut,
     encoded,
-    line_end,
     lines_of,
     os_errors,
     read_text,
@@ -129,11 +129,14 @@ def _patch(*heads: str) -> Patch:
 
 def apply_patch(text: str, patch: Patch) -> tuple[str, list[int]]:
     """The text with all hunks applied, and the lines where they begin."""
-    end = line_end(text)
-    lines = text.split(end)
-    closed = lines[-1] == ""
+    rows = text.split("\n")
+    closed = rows[-1] == ""
     if closed:
-        lines.pop()
+        rows.pop()
+    lines = [row.removesuffix("\r") for row in rows]
+    ends = ["\r\n" if row.endswith("\r") else "\n" for row in rows]
+    if not closed and len(ends) > 1:  # should something follow the last line
+        ends[-1] = ends[-2]
     bare: bool | None = None
     places: list[int] = []
     moved = least = 0
@@ -142,13 +145,28 @@ def apply_patch(text: str, patch: Patch) -> tuple[str, list[int]]:
         at = _place(lines, hunk, moved, least, f"{patch.name}: hunk {number}")
         last = at + len(old) == len(lines)
         lines[at : at + len(old)] = new
+        ends[at : at + len(old)] = _ends(ends, at, hunk)
         if last and new:
             bare = True if hunk.ends_bare.get("+") else (False if hunk.ends_bare.get("-") else bare)
         moved += len(new) - len(old)
         least = at + len(new)
         places.append(at + 1)
     closed = (closed or not text) if bare is None else not bare
-    return end.join(lines) + (end if closed and lines else ""), places
+    whole = [each for pair in zip(lines, ends, strict=True) for each in pair]
+    return "".join(whole if closed else whole[:-1]), places
+
+
+def _ends(ends: list[str], at: int, hunk: Hunk) -> list[str]:
+    """The ends of the lines that a hunk leaves: their own, and of a new line that of the one before it."""
+    made: list[str] = []
+    usual = ends[at - 1] if at else ends[0] if ends else "\n"
+    for mark, _ in hunk.body:
+        if mark != "+":
+            usual = ends[at]
+            at += 1
+        if mark != "-":
+            made.append(usual)
+    return made
 
 
 def _place(lines: list[str], hunk: Hunk, moved: int, least: int, where: str) -> int:
@@ -344,6 +362,8 @@ def _changes(ctx: OperationContext, diff: str, path: str) -> list[_Change]:
         target = ctx.writable(parsed.name)
         if target not in found:
             data = read_utf8(ctx, parsed.name) if target.exists() else None
+            if parsed.old and data is None:
+                raise absent(ctx, parsed.name, "file to patch")
             found[target] = _Change(target, relative(ctx, target), data, data)
         found[target].apply(parsed)
     if len(found) > MOST_FILES:

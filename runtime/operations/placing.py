@@ -12,7 +12,7 @@ from typing import Any
 from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.tools.operations import Result, Touch, file_hash
-from runtime.operations.texts import counted, os_errors, relative
+from runtime.operations.texts import absent, counted, os_errors, relative
 from runtime.operations.walking import MOST_LEVELS
 from runtime.sandbox.context import OperationContext, operation
 
@@ -144,7 +144,7 @@ def _unlinked(ctx: OperationContext, path: str) -> Path:
     if (ctx.folder.resolve() / os.path.normpath(path)).is_symlink():
         raise OperationFailed(f"{path}: this is a link; links are left alone, name what it leads to")
     if not target.exists():
-        raise OperationFailed(f"{path}: there is no such file or folder; see list")
+        raise absent(ctx, path)
     return target
 
 

@@ -1,10 +1,8 @@
-"""read: the exact text of a file, or of some of its lines."""
+"""read: the exact text of a file, or of some of its lines; of a picture, what it is, and the picture."""
 
 from __future__ import annotations
 
-import difflib
 import itertools
-import os
 import re
 from collections import deque
 from pathlib import Path
@@ -13,22 +11,25 @@ from typing import IO
 from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.tools.operations import Result
+from runtime import images
+from runtime.operations.texts import absent
 from runtime.sandbox.context import OperationContext
 
 LARGEST = 64_000_000
 """Maximum bytes of a file that is read whole; a larger one is read by lines."""
-LOOKED_AT = 500
-"""Maximum folders searched for a file of the same name if the path does not exist."""
 
 
 def read(ctx: OperationContext, path: str, lines: str = "") -> Result:
     """The text of `path`; `lines` is "7", "10-20", "5-" or "-3" (the last three), counted from 1.
 
-    Only a line feed ends a line, and is kept. Raises `OperationFailed` if the file is not UTF-8 text.
+    Only a line feed ends a line, and is kept. Of a picture it is the kind and size, beside the picture
+    itself. Raises `OperationFailed` for another file that is not UTF-8 text.
     """
     target = ctx.readable(path)
     _refuse(ctx, target, path)
     size = target.stat().st_size
+    if picture := _picture(target, size):
+        return picture
     if size > LARGEST and not lines.strip():
         raise OperationFailed(
             f'{path}: {size} bytes are too many to read at once; read lines, such as "1-200"'
@@ -42,30 +43,30 @@ def read(ctx: OperationContext, path: str, lines: str = "") -> Result:
     return Result(text, evidence={"bytes": size, "characters": len(text)})
 
 
+def _picture(target: Path, size: int) -> Result | None:
+    """What a picture is, with the picture for a model that sees; None for another file."""
+    try:
+        with disk.opened(target) as file:
+            data = file.read(images.HEAD)
+            if images.kind_of(data) is None:
+                return None
+            data += file.read(images.LARGEST)
+    except OSError:
+        return None  # it is told of any file below
+    line, shown = images.shown(data, size) or ("", ())
+    return Result(line, evidence={"bytes": size}, images=shown)
+
+
 def _refuse(ctx: OperationContext, target: Path, path: str) -> None:
     try:
         if target.is_dir():
             raise OperationFailed(f"{path} is a folder; `list` shows what is in it")
         if not target.exists():
-            near = _near(ctx, target)
-            hint = f"; there is {', '.join(near)}" if near else ""
-            raise OperationFailed(f"{path}: there is no such file{hint}")
+            raise absent(ctx, path, "file")
         if not target.is_file():
             raise OperationFailed(f"{path} is not an ordinary file (a pipe, a socket or a device)")
     except OSError as error:
         raise OperationFailed(f"{path}: cannot be read: {error.strerror}") from None
-
-
-def _near(ctx: OperationContext, target: Path) -> list[str]:
-    """Files of the same name elsewhere in the folder, then files with a similar name beside it."""
-    found: list[Path] = []
-    for where, folders, names in itertools.islice(os.walk(ctx.folder), LOOKED_AT):
-        folders[:] = sorted(name for name in folders if name not in disk.SKIPPED)
-        if target.name in names:
-            found.append(Path(where, target.name))
-    beside = sorted(each.name for each in target.parent.iterdir()) if target.parent.is_dir() else []
-    found += [target.parent / name for name in difflib.get_close_matches(target.name, beside, 3)]
-    return list(dict.fromkeys(ctx.shown(each) for each in found))[:3]
 
 
 def _chosen(file: IO[bytes], wanted: str, path: str) -> bytes:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import codecs
 import csv
+import difflib
 import io
+import itertools
+import os
 import stat
+import unicodedata
 from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.tools.operations import Result
+from runtime import found_files
 from runtime.sandbox.context import OperationContext
 from runtime.text.shown import shown_name
 
@@ -22,6 +27,10 @@ LARGEST = 64_000_000
 MOST_CHARACTERS = 1_000_000
 """Most characters of the output of another program."""
 _BINARY_PROBE = 8_192
+LOOKED_AT = 500
+"""Folders that are searched for a file of the same name if a path does not exist."""
+_AROUND = " \t\"'`@<>"
+"""What models write around a path."""
 WIDE_BOMS = (
     (codecs.BOM_UTF32_LE, "UTF-32"),
     (codecs.BOM_UTF32_BE, "UTF-32"),
@@ -73,7 +82,33 @@ def existing(ctx: OperationContext, path: str) -> Path:
     with os_errors(path):
         if target.exists():
             return target
-    raise OperationFailed(f"{path}: there is no such file or folder; use list to see what is there")
+    raise absent(ctx, path)
+
+
+def absent(ctx: OperationContext, path: str, what: str = "file or folder") -> OperationFailed:
+    """The failure for a path where nothing is, with the names that may be meant."""
+    found = near(ctx, path)
+    hint = f"; there is {', '.join(found)}" if found else ""
+    return OperationFailed(f"{path}: there is no such {what}{hint or '; use list to see what is there'}")
+
+
+def near(ctx: OperationContext, path: str) -> list[str]:
+    """Files of the same name elsewhere in the folder, then names beside it that are similar."""
+    asked = path.strip(_AROUND).removeprefix("file://").replace("\\", "/")
+    name, found = PurePosixPath(asked).name, list[Path]()
+    for where, folders, names in itertools.islice(os.walk(ctx.folder), LOOKED_AT):
+        folders[:] = sorted(each for each in folders if each not in found_files.SKIPPED)
+        found += [Path(where, each) for each in names if _folded(each) == _folded(name)]
+    with suppress(OperationFailed, OSError):
+        place = ctx.readable(asked).parent
+        beside = {_folded(each.name): each.name for each in sorted(place.iterdir())}
+        found += [place / beside[each] for each in difflib.get_close_matches(_folded(name), beside, 3)]
+    return list(dict.fromkeys(ctx.shown(each) for each in found))[:3]
+
+
+def _folded(name: str) -> str:
+    """A name for comparison: in one form of its characters, and in small letters."""
+    return unicodedata.normalize("NFKC", name).casefold()
 
 
 def regular(ctx: OperationContext, path: str) -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -74,6 +76,7 @@ class OperationContext:
     kept: Mapping[str, Any] = field(default_factory=dict[str, Any])  # data of a state machine's calls
     results: Mapping[int, str] = field(default_factory=dict[int, str])  # of the steps that a command names
     skills: tuple[Path, ...] = ()  # the `places` that are skills
+    snapshots: object = None  # of the run
 
     def readable(self, path: str) -> Path:
         """The absolute path of `path` in the folder, a skill, or the system as the run sees it.
@@ -111,6 +114,9 @@ class OperationContext:
                 raise OperationFailed(f"{path}: this path is protected; operations may not change it")
         if target == self.folder.resolve():
             raise OperationFailed(f"{path or '.'}: this is the folder itself; name a file in it")
+        if "\\" in path and not os.path.lexists(target):
+            plain = path.replace("\\", "/")
+            raise OperationFailed(f"{path}: / stands between folders here; write {plain}")
         if why := self.sandbox.why_not_written(target, self.folder.resolve()):
             raise OperationFailed(f"{path}: {why}")
         return target
@@ -166,7 +172,8 @@ class OperationContext:
         if len(path) > LONGEST_PATH:
             raise OperationFailed(f"{path[:80]}…: a path has {LONGEST_PATH:,} characters at most")
         try:
-            return (self.folder.resolve() / Path(path)).resolve()
+            whole = self.folder.resolve() / Path(path)
+            return (whole if path.isascii() else as_spelt(whole)).resolve()
         except (OSError, RuntimeError, ValueError) as error:
             raise OperationFailed(f"{path}: {error}") from None
 
@@ -176,6 +183,22 @@ class OperationContext:
         if target != root and root not in target.parents:
             raise OperationFailed(f"{path}: outside the folder {root}; only paths inside it can be used")
         return target
+
+
+def as_spelt(path: Path) -> Path:
+    """The path with each name as it is spelt on the disk, where that is the same text in another form.
+
+    `é` is one character or two; some systems and models write the one, others the other.
+    """
+    if os.path.lexists(path) or path == path.parent:
+        return path
+    above = as_spelt(path.parent)
+    wanted = unicodedata.normalize("NFC", path.name)
+    if path.name.isascii() or not above.is_dir():
+        return above / path.name
+    same = (each.name for each in above.iterdir())
+    same = (name for name in same if unicodedata.normalize("NFC", name) == wanted)
+    return above / min((each for each in same if not each.isascii()), default=path.name)
 
 
 def context_of(run: RunContext, tool: Tool | None, skills: Iterable[str] = ()) -> OperationContext:
@@ -194,6 +217,7 @@ def context_of(run: RunContext, tool: Tool | None, skills: Iterable[str] = ()) -
         cast(Drafts | None, run.drafts),
         run.private,
         skills=found,
+        snapshots=run.snapshots,
     )
 
 

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from kernel.errors import ConfigurationError
 from runtime.secrets.forms import Mark, is_empty, is_random, is_word, names_secret, password_in
+from runtime.variables import QUOTES, unquoted
 
 LEAST = 8
 """Minimum characters of a known secret: shorter values occur in ordinary words."""
@@ -22,6 +23,12 @@ LONG = 20
 _learned: dict[str, str] = {}
 _of_folders: dict[str, str] = {}
 _of_runs: dict[str, str] = {}
+OPEN_HEADERS = frozenset(
+    {"accept", "content-type", "user-agent", "referer", "http-referer", "x-title", "x-request-id"}
+    | {"anthropic-version", "anthropic-beta", "openai-beta", "openai-organization", "openai-project"}
+    | {"api-version", "x-client-name", "x-portkey-provider", "helicone-cache-enabled"}
+)
+"""Headers that hold no secret; what any other holds is taken for one."""
 MOST_OF_RUNS = 2_000
 """Spellings of values of runs that a process knows; the oldest are forgotten first."""
 
@@ -57,28 +64,63 @@ def learn_secrets(values: Any, *, ours: bool = True) -> None:
         begun.add(id(cast(Any, each)))
         named = isinstance(each, Mapping)
         items = cast(Mapping[Any, Any], each).items() if named else enumerate(cast(list[Any], each))
+        kept = _learned if ours else _of_folders
         for name, value in items:
+            if name == "headers" and isinstance(value, Mapping):
+                kept.update(_of_headers(cast(Mapping[Any, Any], value)))
             if not isinstance(value, str) or not names_secret(str(name)):
                 learn(value)
             elif not value.startswith(("/", "~", "$")):  # else it says where the secret is
-                (_learned if ours else _of_folders).update(_spellings(str(name), value))
+                kept.update(_spellings(str(name), value))
         done.add(id(cast(Any, each)))
 
     learn(values)
 
 
+def learn_headers(headers: Mapping[str, str]) -> None:
+    """Learn the values of headers, and what their parts hold, but for headers that hold no secret."""
+    _learned.update(_of_headers(headers))
+
+
+def _of_headers(headers: Mapping[Any, Any]) -> dict[str, str]:
+    """The secrets in headers; a variable that stands in one says where the secret is."""
+    found: dict[str, str] = {}
+    for name, value in headers.items():
+        if str(name).lower() in OPEN_HEADERS or not isinstance(value, str):
+            continue
+        *_, last = parts = [each for each in re.split(r"[\s;,]+", value) if "${" not in each] or [""]
+        found |= _spellings(str(name), last)  # a scheme stands before it, or none
+        for part in parts:
+            held = part.partition("=")[2].strip(QUOTES) or part
+            found |= {} if is_word(held) else _spellings(str(name), held)
+    return found
+
+
 def secret_of(variable: str) -> str:
-    """The secret in an environment variable, without the blanks and line ends around it; "" if there is none.
+    """The secret in an environment variable, without what was copied with it; "" if there is none.
 
     Raises `ConfigurationError` for one that no request can carry.
     """
-    value = os.environ.get(variable, "").strip()
-    learn_secret(variable, value)
+    return usable(os.environ.get(variable, ""), f"the environment variable {variable}", variable)
+
+
+def usable(text: str, where: str, name: str) -> str:
+    """A key without blanks, line ends, quotes, a byte order mark and `Bearer` around it, learned as `name`.
+
+    Raises `ConfigurationError`, which says `where` it is and does not show it, for one that no request can
+    carry.
+    """
+    value = _bare(text)
+    learn_secret(name, value)
     if not (value.isascii() and value.isprintable()):
-        raise ConfigurationError(
-            f"the environment variable {variable} holds a character that is no printable ASCII; copy it again"
-        )
+        raise ConfigurationError(f"{where} holds a character that is no printable ASCII; copy it again")
     return value
+
+
+def _bare(text: str) -> str:
+    """A secret without what was copied with it."""
+    scheme, blank, rest = unquoted(text).partition(" ")
+    return unquoted(rest) if blank and scheme.lower() == "bearer" else unquoted(text)
 
 
 def _spellings(name: str, value: str) -> dict[str, str]:
@@ -176,7 +218,7 @@ def _named_by(environment: tuple[tuple[str, str], ...]) -> dict[str, str]:
     secrets: dict[str, str] = {}
     for name, value in environment:
         if names_secret(name) and not is_empty(value) and not _is_path(value):
-            secrets |= _spellings(name, value)
+            secrets |= _spellings(name, value) | _spellings(name, _bare(value))
         elif password := password_in(value):
             secrets |= _spellings(name, password)
     return secrets

@@ -127,6 +127,7 @@ class PhaseCost(BaseModel):
     rung: str = Field(description="the model, or another responder")
     calls: float | None
     prompt_tokens: float | None
+    cached_tokens: float | None = Field(description="of the prompt, in the provider's cache")
     instruction_tokens: float | None
     completion_tokens: float | None
     usd: float | None = Field(description="null where there is no price")

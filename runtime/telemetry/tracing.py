@@ -259,6 +259,7 @@ class _Spans:
             names.REQUEST_MODEL: model,
             names.RESPONSE_MODEL: call.model or None,
             names.INPUT_TOKENS: usage.get("prompt_tokens"),
+            names.CACHED_TOKENS: usage.get("cached_tokens"),
             names.OUTPUT_TOKENS: usage.get("completion_tokens"),
             "fractal.rung": call.rung,
             "fractal.phase": call.phase,
@@ -282,6 +283,7 @@ class _Spans:
         spent, budget = meta.spent, meta.budget
         return {
             names.INPUT_TOKENS: spent.get("prompt_tokens"),
+            names.CACHED_TOKENS: spent.get("cached_tokens"),
             names.OUTPUT_TOKENS: spent.get("completion_tokens"),
             "fractal.status": meta.word,
             **{f"fractal.{key}": spent.get(key) for key in ("calls", "usd", "seconds", "lifeforce")},

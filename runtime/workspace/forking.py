@@ -27,7 +27,7 @@ _LEFT_BEHIND = (
 )
 _OF_THE_ORIGINAL = ("tree_before", "tree_after", "spent", "deleted")
 """Evidence of a step about its files, and what it cost: both are the original's."""
-_FIGURES = ("calls", "prompt", "instr", "out", "usd")
+_FIGURES = ("calls", "prompt", "cached", "instr", "out", "usd")
 
 
 def step_to_fork(root: Document, step: int | None) -> int:

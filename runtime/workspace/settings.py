@@ -8,20 +8,28 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
-from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from kernel.document.frontmatter import NAME
 from kernel.errors import ConfigurationError, explained
 from kernel.loop.budget import Bounds
-from runtime import user_files
+from runtime import addresses, user_files
 from runtime.plugins import EMBEDDERS, installed
+from runtime.sandbox.hooks import Hook, Hooks
 from runtime.sandbox.limits import Limits
 from runtime.secrets.known import learn_secrets
+from runtime.variables import unquoted
 from runtime.workspace.workspace import POSTGRES, settings_files
 
 if TYPE_CHECKING:
@@ -61,19 +69,16 @@ class Timeouts(BaseModel):
 SMALLEST_WINDOW, LARGEST_WINDOW = 256, 100_000_000
 """Tokens that a model's window may have."""
 _CONTEXT = "tokens of a prompt and its reply together; null: by its server or the table of models"
+_SEES = "whether it is shown pictures; null: by the table of models, or its name"
 _TIMEOUT = (
     "seconds for one call, or its limits {connect: 5, first_token: 90, idle: 30, total: 600}; null: these; "
     "`llama:` has none"
 )
 
 
-def is_loopback(address: str | None) -> bool:
-    """Whether a server's address is on this machine."""
-    host = urlsplit(address or "").hostname or ""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
+Address = Annotated[str, AfterValidator(lambda text: addresses.normal(text) if text else text)]
+_KEY_COMMAND = "program that prints the key, with its arguments; it runs without a shell"
+_HEADERS = "headers of its requests, by name; `${NAME}` is a variable of the environment"
 
 
 class Rung(BaseModel):
@@ -85,9 +90,14 @@ class Rung(BaseModel):
     tier: Literal["worker", "oversight"] = Field(
         "worker", description="it plans and acts, or it reviews that and takes over what a worker cannot do"
     )
-    api_base: str | None = Field(None, description="address of a server that speaks the provider's protocol")
+    api_base: Address | None = Field(
+        None, description="address of a server that speaks the provider's protocol"
+    )
+    key_command: str | tuple[str, ...] = Field((), description=_KEY_COMMAND)
+    headers: dict[str, str] = Field(default_factory=dict, description=_HEADERS)
     price: Price | None = Field(None, description="USD for a million tokens, where none is known")
     context: int | None = Field(None, ge=SMALLEST_WINDOW, le=LARGEST_WINDOW, description=_CONTEXT)
+    sees: bool | None = Field(None, description=_SEES)
     timeout: Seconds | Timeouts | None = Field(None, description=_TIMEOUT)
     phases: tuple[Literal["turn", "do", "check"], ...] = Field(
         (), description="what it may be asked for (turn, do, check); empty: all"
@@ -117,6 +127,32 @@ class Pool(BaseModel):
     per_run: float | None = Field(None, gt=0, allow_inf_nan=False)
 
 
+class HookSetting(BaseModel):
+    """A command that runs before or after calls, or at the end of a run."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    command: str = Field(min_length=1)
+    tools: tuple[str, ...] = ()  # names, or patterns such as mcp-*; empty: all
+    seconds: float = Field(30.0, gt=0, le=600)
+
+
+class HookSettings(BaseModel):
+    """The commands of each moment, in their order."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    before: tuple[HookSetting, ...] = ()
+    after: tuple[HookSetting, ...] = ()
+    end: tuple[HookSetting, ...] = ()
+
+    def made(self) -> Hooks:
+        """The hooks as a run uses them."""
+        return Hooks(
+            *(tuple(Hook(**dict(each)) for each in of) for of in (self.before, self.after, self.end))
+        )
+
+
 class Approved(BaseModel):
     """One exact call that needs no further approval here, with what it was seen to do."""
 
@@ -140,11 +176,18 @@ class Config(BaseModel):
         description="the model: `openai/…` and others (docs/using-a-model.md), `llama:PATH.gguf`, `mailbox`, "
         "`replay:RUN`, `scripted:FILE` or `reflex`",
     )
-    api_base: str | None = Field(None, description="address of the model's server")
+    api_base: Address | None = Field(None, description="address of the model's server")
+    key_command: str | tuple[str, ...] = Field((), description=f"of `model`: {_KEY_COMMAND}")
+    headers: dict[str, str] = Field(default_factory=dict, description=f"of `model`: {_HEADERS}")
+    ca_bundle: str | None = Field(
+        None,
+        description="file or folder of certificates (PEM) that model servers may have beside the usual ones",
+    )
     price: Price | None = Field(None, description="price of `model`, where none is known")
     context: int | None = Field(
         None, ge=SMALLEST_WINDOW, le=LARGEST_WINDOW, description=f"of `model`: {_CONTEXT}"
     )
+    sees: bool | None = Field(None, description=f"of `model`: {_SEES}")
     timeout: Seconds | Timeouts | None = Field(None, description=f"of `model`: {_TIMEOUT}")
     ladder: tuple[Rung, ...] = Field(
         (), description="the rungs, cheapest first; empty: reflex, then `model`, then a person"
@@ -346,6 +389,15 @@ class Config(BaseModel):
         (".claude/skills", ".agents/skills"),
         description="folders of Agent Skills that are found by themselves, in the folder and its git root",
     )
+    hooks: HookSettings | None = Field(
+        None,
+        description="commands before and after calls and at the end of a run, such as "
+        "`{after: [{command: 'ruff format -q .', tools: [edit, write]}]}` (docs/hooks.md)",
+    )
+    user_skills: tuple[str, ...] = Field(
+        ("~/.config/fractal/skills", "~/.claude/skills"),
+        description="your own folders of Agent Skills, which are found in every folder after those",
+    )
     instructions: tuple[str, ...] = Field(
         ("AGENTS.md", "CLAUDE.md"),
         description="files of guidance for models: the first one in the folder, else in the nearest folder "
@@ -427,6 +479,10 @@ class Config(BaseModel):
         for name in ("context_system", "context_tool", "context_operation"):
             values[name] *= scale
         return Bounds(**values)
+
+    def hooks_of_run(self) -> Hooks:
+        """The commands before and after calls and at the end."""
+        return self.hooks.made() if self.hooks else Hooks()
 
     def pool_of(self, agent: str) -> Pool | None:
         """The pool of an agent's lifeforce; None if it is not counted. Raises `ConfigurationError`."""
@@ -591,6 +647,8 @@ def read(path: Path, root: Path) -> Mapping[str, Any]:
         raise ConfigurationError(f"{path}: a mapping of settings is needed")
     if path.parent == root.parent and isinstance(data.get("skills"), list):
         data["skills"] = [str(path.parent / Path(str(name)).expanduser()) for name in data["skills"]]
+    if isinstance(data.get("ca_bundle"), str):
+        data["ca_bundle"] = str(path.parent / Path(data["ca_bundle"]).expanduser())
     return data
 
 
@@ -603,7 +661,9 @@ def _environment() -> Mapping[str, Any]:
             import yaml
 
             try:
-                values[name] = text if name in ("model", "api_base") else yaml.safe_load(text)
+                # a name with a colon, or an address, is no YAML
+                plain = name in ("model", "api_base")
+                values[name] = unquoted(text) if plain else yaml.safe_load(text)
                 learn_secrets(values)
             except Exception:  # YAML raises its own family, and others for what goes too deep
                 raise ConfigurationError(f"FRACTAL_{name.upper()}: {text[:80]!r} cannot be read") from None

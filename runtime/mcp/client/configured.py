@@ -20,6 +20,7 @@ from typing import Any, cast
 from kernel.errors import ConfigurationError
 from runtime import user_files
 from runtime.secrets.known import learn_secrets
+from runtime.variables import expanded
 
 LARGEST = 1_000_000
 """Bytes of a settings file; a larger file is an error."""
@@ -29,7 +30,6 @@ OWN = "mcp.json"
 """The name of the user's own file."""
 FOLDER = "FRACTAL_FOLDER"
 """The variable that stands for the folder that runs work in."""
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _HTTP = ("http", "streamable-http", "streamableHttp", "streamable_http")
 _KINDS: Mapping[str, tuple[type, str]] = {
     "command": (str, "a string"),
@@ -40,11 +40,12 @@ _KINDS: Mapping[str, tuple[type, str]] = {
     "outside": (bool, "true or false"),
     "url": (str, "a string"),
     "headers": (dict, "an object of strings"),
+    "oauth": (dict, "an object of strings"),
 }
 _KEYS = {
     "stdio": ("command", "args", "env", "cwd", "network", "outside"),
-    "http": ("url", "headers"),
-    "sse": ("url", "headers"),
+    "http": ("url", "headers", "oauth"),
+    "sse": ("url", "headers", "oauth"),
 }
 """The keys of an entry that each transport uses; the first is required."""
 
@@ -68,6 +69,8 @@ class Entry:
     written: str = ""  # all of it as written, for the question whether it is allowed
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    oauth: Mapping[str, str] = field(default_factory=dict[str, str])
+    """`clientId`, `clientSecret`, `scope` and `callbackPort` of a login, where the server wants them."""
 
     @property
     def own(self) -> bool:
@@ -243,7 +246,7 @@ def _entry(name: str, raw: Any, path: Path, project: Path, environ: Mapping[str,
             raise ValueError(f".url: {fields['url'][:80]!r} does not begin with http:// or https://")
     serialized = json.dumps([str(path), fields], sort_keys=True, ensure_ascii=False)
     digest = hashlib.sha256(serialized.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    rest = {key: fields[key] for key in ("env", "cwd", "headers") if fields.get(key)}
+    rest = {key: fields[key] for key in ("env", "cwd", "headers", "oauth") if fields.get(key)}
     written = " ".join([exact, *(f"{key} {_json(text)}" for key, text in rest.items())])
     return Entry(name, path, transport, digest, label[:120], project=project, written=written, **values)
 
@@ -272,14 +275,10 @@ def _expanded(place: str, value: Any, environ: Mapping[str, str]) -> str:
     if not isinstance(value, str | int | float) or isinstance(value, bool):
         raise ValueError(f"{place}: must be a string")
 
-    def expand(hit: re.Match[str]) -> str:
-        name, default = hit[1], hit[2]
-        if default is None and name not in environ:
-            fix = f"set it, or write ${{{name}:-default}}"
-            raise ValueError(f"{place}: the environment variable {name} is not set; {fix}")
-        return environ.get(name) or default or ""
-
-    text = _VARIABLE.sub(expand, str(value))
+    try:
+        text = expanded(str(value), environ)
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from None
     if "\0" in text:
         raise ValueError(f"{place}: must not contain the character NUL")
     return text

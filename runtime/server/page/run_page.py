@@ -80,7 +80,7 @@ class Phase:
     @property
     def spent(self) -> dict[str, Any]:
         """Calls, tokens and money of all its answers."""
-        names = ("calls", "prompt_tokens", "completion_tokens", "usd")
+        names = ("calls", "prompt_tokens", "cached_tokens", "completion_tokens", "usd")
         totals: dict[str, Any] = {name: sum(each[name] or 0 for each in self.costs) for name in names}
         return totals | {"unpriced": sum(each["usd"] is None for each in self.costs)}
 

@@ -109,3 +109,28 @@ def test_what_is_no_text_is_refused(tmp_path):
     )
     with pytest.raises(UsageError, match="no data that is not text"):
         task_of([text("read"), blob], tmp_path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[1,2]",
+        "42",
+        '"text"',
+        "null",
+        "no json",
+        "{",
+        '[{"jsonrpc": "2.0", "id": 7, "method": "initialize"}]',
+        '{"jsonrpc": "2.0", "id": [1], "result": {}}',
+        '{"jsonrpc": "2.0", "id": {"a": 1}, "error": 5}',
+        '{"jsonrpc": "2.0", "id": 0, "error": "text"}',
+        '{"jsonrpc": "2.0", "method": ["initialize"]}',
+        "",
+    ],
+)
+def test_a_line_that_is_no_message_ends_nothing(line: str) -> None:
+    process = start()
+    out, err = process.communicate(f"{line}\n{json.dumps(HELLO)}\n", timeout=60)
+    assert [json.loads(each)["id"] for each in out.splitlines()] == [1]
+    assert process.returncode == 0
+    assert len(err.splitlines()) == (line != ""), "one line that says why"

@@ -333,3 +333,26 @@ def test_headings_of_a_skill_are_not_phase_sections(work: Path, folder: Path) ->
     ask = model.shown["phase-words", "plan"]
     assert "phase-words" not in ask.system
     assert "## Plan\n\nNone." in prompt_text(ask)
+
+
+@pytest.mark.parametrize(
+    ("written", "name", "describes"),
+    [
+        ("name: yes\ndescription: no", "yes", "no"),
+        ("name: on\ndescription: off", "on", "off"),
+        ("name: true\ndescription: 2026-01-01", "true", "2026-01-01"),
+        ("name: 010\ndescription: 1.0", "010", "1.0"),
+        ("name: 12:30\ndescription: 1_000", "12-30", "1_000"),
+        ("name: 1e3\ndescription: .inf", "1e3", ".inf"),
+        ("name: null\ndescription: ~", "of-folder", "Do it."),
+        ("name:\ndescription:", "of-folder", "Do it."),
+    ],
+)
+def test_a_name_and_a_description_are_text_as_written(
+    tmp_path: Path, written: str, name: str, describes: str
+) -> None:
+    path = tmp_path / "of-folder" / "SKILL.md"
+    path.parent.mkdir()
+    path.write_text(f"---\n{written}\n---\nDo it.\n")
+    skill = read_skill(path)
+    assert (skill.name, skill.description) == (name, describes)

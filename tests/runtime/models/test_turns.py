@@ -16,7 +16,6 @@ from llm_server import Answer, LlmServer
 from test_providers import needs_litellm
 
 from kernel.asking.messages import prompt_tokens
-from kernel.asking.native import turn_text
 from kernel.asking.responder import Ask, Reply, Waits, estimate_tokens
 from kernel.errors import ConfigurationError
 from runtime.models import json_form
@@ -26,6 +25,7 @@ from runtime.models.mailbox import Mailbox, slug
 from runtime.models.openai_client import OpenAI
 from runtime.models.scripted import Scripted, When
 from runtime.models.servers import Servers
+from runtime.models.tool_calls import turn_text
 
 READ = {
     "type": "function",
@@ -399,7 +399,7 @@ async def test_a_claude_model_gets_marks_for_its_cache_and_nobody_else_does(llm_
     assert anthropic_faults(body) == []
     assert body["system"][0]["cache_control"] and body["messages"][-1]["content"][-1]["cache_control"]
     assert json.dumps(body).count('"cache_control"') == 3
-    other = OpenAI("openai/claude-like", api_base=llm_server.url)
+    other = OpenAI("openai/gpt-like", api_base=llm_server.url)
     assert "cache_control" not in json.dumps(other.messages(turn(talk(2))))
 
 

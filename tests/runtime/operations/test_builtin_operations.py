@@ -145,7 +145,7 @@ def test_missing_file_suggests_similar_names(ctx: OperationContext) -> None:
         read(ctx, "reprot.txt")
     with pytest.raises(OperationFailed, match=r"there is deep/down/notes.md$"):
         read(ctx, "missing/notes.md")
-    with pytest.raises(OperationFailed, match=r"^zzz: there is no such file$"):
+    with pytest.raises(OperationFailed, match=r"^zzz: there is no such file; use list to see"):
         read(ctx, "zzz")
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
+import unicodedata
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,6 +14,8 @@ from hypothesis import strategies as st
 from lanes import within
 
 from runtime.operations.edit import edit, replace
+from runtime.operations.read import read
+from runtime.operations.write import write
 
 
 def test_edit_replaces_the_one_place_and_names_its_line(bench):
@@ -172,3 +176,94 @@ def test_replace_needs_a_glob_for_a_folder_and_something_to_replace(bench):
     assert "does not occur in any file" in bench.fails(replace, path="d", old="q", new="y", glob="*")
     assert "the same" in bench.fails(replace, path="d", old="x", new="x", glob="*")
     assert "leave out / and .." in bench.fails(replace, path="d", old="x", new="y", glob="../*")
+
+
+MIXED = b"one\r\ntwo\r\nthree\nfour\nfive\r\nsix"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "after"),
+    [
+        ("one\ntwo", "1\n2", b"1\r\n2\r\nthree\nfour\nfive\r\nsix"),
+        ("two\nthree\nfour", "2\n3\n4", b"one\r\n2\r\n3\r\n4\nfive\r\nsix"),
+        ("two", "2a\n2b", b"one\r\n2a\r\n2b\r\nthree\nfour\nfive\r\nsix"),
+        ("three", "3a\n3b", b"one\r\ntwo\r\n3a\n3b\nfour\nfive\r\nsix"),
+        ("six", "6\n7", b"one\r\ntwo\r\nthree\nfour\nfive\r\n6\r\n7"),
+        ("two\n", "", b"one\r\nthree\nfour\nfive\r\nsix"),
+        ("one\r\ntwo", "1\r\n2", b"1\r\n2\r\nthree\nfour\nfive\r\nsix"),
+        ("three\r\nfour", "3", None),
+    ],
+)
+def test_lines_of_a_file_with_mixed_ends_are_found_and_new_ones_end_as_those_around(
+    bench, old: str, new: str, after: bytes | None
+) -> None:
+    path = bench.put("a.txt", MIXED)
+    if after is None:
+        assert "does not occur" in bench.fails(edit, path="a.txt", old=old, new=new)
+        return
+    bench.call(edit, path="a.txt", old=old, new=new)
+    assert path.read_bytes() == after
+
+
+def test_a_text_that_occurs_with_both_ends_occurs_twice(bench) -> None:
+    bench.put("a.txt", b"a\r\nb\r\na\nb\n")
+    assert "occurs 2 times (lines 1, 3)" in bench.fails(edit, path="a.txt", old="a\nb", new="c")
+
+
+def test_lines_that_are_replaced_by_number_end_as_those_there(bench) -> None:
+    path = bench.put("a.txt", MIXED)
+    bench.call(edit, path="a.txt", lines="3-3", new="3a\n3b\n")
+    bench.call(edit, path="a.txt", lines="1-1", new="1a\n1b\n")
+    assert path.read_bytes() == b"1a\r\n1b\r\ntwo\r\n3a\n3b\nfour\nfive\r\nsix"
+
+
+def test_many_places_of_one_long_line_take_linear_time(bench) -> None:
+    path = bench.put("a.txt", b"a," * 200_000)
+    bench.call(replace, path="a.txt", old=",", new=",\n")
+    assert path.read_bytes() == b"a,\n" * 200_000
+
+
+@pytest.mark.parametrize(
+    "asked", ["docs/readme.md", "docs\\README.md", "`docs/README.md`", "@docs/README.md", "README.md"]
+)
+@pytest.mark.parametrize("act", [edit, read])
+def test_what_is_not_there_is_told_with_what_may_be_meant(bench, asked: str, act: Any) -> None:
+    bench.put("docs/README.md", b"one\n")
+    arguments = {"old": "one", "new": "two"} if act is edit else {}
+    told = bench.fails(act, path=asked, **arguments)
+    assert "docs/README.md" in told.partition(": ")[2]
+
+
+E_ACUTE = "caf\u00e9/r\u00e9sum\u00e9.txt"
+
+
+@pytest.mark.parametrize("forms", [("NFD", "NFC"), ("NFC", "NFD")])
+def test_a_name_in_another_form_of_unicode_is_the_file_that_is_there(bench, forms: tuple[str, str]) -> None:
+    there, asked = (unicodedata.normalize(form, E_ACUTE) for form in forms)
+    path = bench.put(there, b"one\n")
+    bench.call(write, path=asked, content="two\n")
+    bench.call(edit, path=asked, old="two", new="three")
+    assert read(bench.context, asked).text == "three\n" == path.read_text()
+    assert [str(each.relative_to(bench.folder)) for each in bench.folder.rglob("*.txt")] == [there]
+    new = unicodedata.normalize(forms[1], "caf\u00e9/neu\u00e9.txt")
+    bench.call(write, path=new, content="x")
+    assert (path.parent / new.partition("/")[2]).is_file(), "a new name is made as it is given"
+
+
+def test_a_name_that_only_looks_like_an_ascii_one_is_another_file(bench) -> None:
+    path = bench.put("KEYS.txt", b"one\n")
+    bench.call(write, path="\u212aEYS.txt", content="two\n")
+    assert path.read_text() == "one\n"
+
+
+@pytest.mark.parametrize("asked", ["docs\\new.txt", "new\\b.txt", ".\\b.txt", "C:\\b.txt"])
+def test_a_path_with_backslashes_makes_no_file_of_that_name(bench, asked: str) -> None:
+    bench.put("docs/a.txt", b"one\n")
+    assert f"write {asked.replace(chr(92), '/')}" in bench.fails(write, path=asked, content="x")
+    assert [each.name for each in bench.folder.rglob("*") if "\\" in each.name] == []
+
+
+def test_a_file_with_a_backslash_in_its_name_can_be_changed(bench) -> None:
+    path = bench.put("a\\b.txt", b"one\n")
+    bench.call(write, path="a\\b.txt", content="two\n")
+    assert path.read_text() == "two\n"

@@ -182,3 +182,18 @@ def test_what_git_writes_is_applied_exactly(bench, tmp_path):
     for name in ("m.py", "bare.txt", "added.txt"):
         assert bench.text(name) == (repository / name).read_text()
     assert not (bench.folder / "gone.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("before", "diff", "after"),
+    [
+        (b"one\r\ntwo\nthree\r\n", " one\n-two\n+2a\n+2b\n three\n", b"one\r\n2a\n2b\nthree\r\n"),
+        (b"one\r\ntwo\nthree\r\n", "-one\n+1a\n+1b\n two\n", b"1a\r\n1b\r\ntwo\nthree\r\n"),
+        (b"one\r\ntwo", " one\n two\n+three\n", b"one\r\ntwo\r\nthree"),
+        (b"one\ntwo\r\n", " one\n+1b\n two\n+3\n", b"one\n1b\ntwo\r\n3\r\n"),
+    ],
+)
+def test_a_patch_keeps_mixed_line_ends(bench, before: bytes, diff: str, after: bytes) -> None:
+    path = bench.put("a.txt", before)
+    bench.call(patch, diff=f"--- a/a.txt\n+++ b/a.txt\n@@\n{diff}")
+    assert path.read_bytes() == after
