@@ -23,9 +23,9 @@ from kernel.document.model import Document, Meta, Section, Step
 from kernel.document.parser import parse
 from kernel.errors import DocumentError
 from kernel.store.call_log import ReplyLog
+from runtime.models.failures import retry_after
 from runtime.models.openai_client import OpenAI
 from runtime.models.prices import Price
-from runtime.models.provider import _retry_after
 from runtime.server.app import create_app
 
 NUMBERS: tuple[Any, ...] = (
@@ -152,7 +152,7 @@ def test_details_of_any_form_make_no_prompt_earn_money(
     "value", ["1e999", "inf", "nan", "-5", "", "soon", "99999999999", "Fri, 31 Dec 9999 23:59:59 GMT", "0x10"]
 )
 def test_retry_after_of_any_form_is_an_hour_at_most(value: str) -> None:
-    assert 0 <= _retry_after(value) <= 3600
+    assert 0 <= retry_after(value) <= 3600
 
 
 def test_log_with_wild_numbers_is_read(tmp_path: Path) -> None:

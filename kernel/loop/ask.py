@@ -7,6 +7,7 @@ rung that declines, fails or is unsure hands over to the next one.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from kernel.asking.conversation import Sources, conversation, judgement
 from kernel.asking.forms import FORMS
 from kernel.asking.messages import fenced
 from kernel.asking.prompt import Prompt, drafted, form
-from kernel.asking.replies import Parse, parse_strictly
+from kernel.asking.replies import Parse
 from kernel.asking.responder import DO, FREE, Ask, Interview, Questioner, Reply, Responder, Usage, Waits
 from kernel.asking.turn import TURN, TurnReply, typed
 from kernel.document.amounts import clamped, whole
@@ -53,6 +54,7 @@ REFUSED_CHARS = 1_500
 """Maximum characters of a refused reply that are shown."""
 REASON_CHARS = 1_000
 """Maximum characters of the reason why a reply was refused."""
+_OBJECT = re.compile(r"(?:```\w*\s*)?\{.*\}(?:\s*```)?", re.DOTALL)
 Gate = Callable[[Any], Awaitable[None]]
 """Raises `ReplyError` for a typed reply that cannot be used."""
 Begin = Callable[[Session, Responder], Awaitable[int]]
@@ -438,17 +440,18 @@ async def parsed_reply(parse: Parse, phase: str, text: str, gate: Gate | None) -
     """Parse a reply and check it with its gate. Raises `ReplyError`."""
     with raised_as(ReplyError):
         data = parse(text)
-        value = typed(phase, _said_in_text(data) if phase == TURN else data)
+        value = typed(phase, _said_in_text(parse, data) if phase == TURN else data)
         if gate:
             await gate(value)
         return value
 
 
-def _said_in_text(data: Mapping[str, Any]) -> Mapping[str, Any]:
+def _said_in_text(parse: Parse, data: Mapping[str, Any]) -> Mapping[str, Any]:
     """A turn. Text that is a whole plan, or no call in JSON, and nothing else, is one, too."""
-    if not data.get("calls") and isinstance(said := data.get("text"), str):
+    said = data.get("text")
+    if not data.get("calls") and isinstance(said, str) and _OBJECT.fullmatch(said.strip()):
         with suppress(ReplyError):
-            inner = parse_strictly(said)
+            inner = parse(said)
             no_call = set(inner) == {"calls"} and not inner["calls"]
             return inner if no_call or inner.keys() >= {"approach", "steps"} else data
     return data

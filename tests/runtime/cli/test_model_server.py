@@ -82,6 +82,22 @@ def test_an_answer_that_is_no_reply_ends_the_run_at_once(ask, llm_server, raw, t
     assert told in ran.err and "retrying" not in ran.err
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "```json\n{}\n```",
+        "<think>I could {{do}} this</think>\n\n```json\n{}\n```",
+        "{}{}",
+        "hm\n</think>\n{}",
+    ],
+)
+def test_a_plan_in_the_text_of_a_native_turn_is_a_plan(ask, llm_server, said):
+    plan = json.dumps(PLAN)
+    llm_server.say(said.format(plan, plan))
+    ran = ask()
+    assert (ran.exit, ran.out, llm_server.count) == (0, "wrote words.txt, 2 characters\n", 1), ran.err
+
+
 def test_a_run_goes_on_with_the_window_that_its_server_states(fractal: Command, llm_server: LlmServer):
     """The conversation is made again for less, and the run does not end."""
     words = (
