@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from kernel.events import Event as Event
     from kernel.loop.advance import Outcome as Outcome
     from kernel.loop.budget import Bounds as Bounds
+    from kernel.loop.budget import Waiting as Waiting
     from kernel.loop.clock import Clock as Clock
     from kernel.loop.criteria import shown_checks as shown_checks
-    from kernel.loop.do import Waiting as Waiting
     from kernel.loop.engine import Engine as Engine
     from kernel.loop.hooks import Hooks as Hooks
     from kernel.loop.hooks import Inbox as Inbox
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kernel.loop.run_context import RunContext as RunContext
     from kernel.store.call_log import ReplyLog as ReplyLog
     from kernel.store.files import FileStore as FileStore
+    from kernel.tools.operations import Image as Image
     from kernel.tools.operations import Result as Result
     from kernel.tools.tool import Tool as Tool
 
@@ -48,16 +49,15 @@ _PUBLIC = {
     "errors": ("Exit", "FractalError"),
     "events": ("Event",),
     "loop.advance": ("Outcome",),
-    "loop.budget": ("Bounds",),
+    "loop.budget": ("Bounds", "Waiting"),
     "loop.criteria": ("shown_checks",),
-    "loop.do": ("Waiting",),
     "loop.clock": ("Clock",),
     "loop.engine": ("Engine",),
     "loop.hooks": ("Hooks", "Inbox"),
     "loop.run_context": ("Policy", "RunContext"),
     "store.call_log": ("ReplyLog",),
     "store.files": ("FileStore",),
-    "tools.operations": ("Result",),
+    "tools.operations": ("Image", "Result"),
     "tools.tool": ("Tool",),
 }
 _MODULES = {name: module for module, names in _PUBLIC.items() for name in names}

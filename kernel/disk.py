@@ -25,13 +25,6 @@ FULL = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
 """The system's messages for a full disk, which programs repeat."""
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
-SKIPPED = frozenset(
-    {".git", ".fractal", "__pycache__", "node_modules", ".venv", "venv", ".tox", ".nox", ".cache"}
-    | {".pytest_cache", ".ruff_cache", ".mypy_cache", ".hypothesis", ".ipynb_checkpoints"}
-)
-"""Folders that snapshots, listings and searches skip: histories, caches, installed packages."""
-
-
 PRIVILEGED = stat.S_ISUID | stat.S_ISGID
 """The bits of a file which runs as its owner or group, whoever starts it."""
 
@@ -289,15 +282,6 @@ def signature(path: Path | str | int) -> tuple[int, int, int]:
     """Modification time in ns, size and inode of a file or descriptor, which change when it is written."""
     info = os.stat(path)  # noqa: PTH116
     return info.st_mtime_ns, info.st_size, info.st_ino
-
-
-def version(path: Path | str) -> tuple[int, int] | None:
-    """Modification time in ns and size of a file, as a cache key; None if there is no file."""
-    try:
-        info = os.stat(path)  # noqa: PTH116
-    except OSError:
-        return None
-    return (info.st_mtime_ns, info.st_size) if stat.S_ISREG(info.st_mode) else None
 
 
 def _fill(path: Path, raw: bytes, mode: int, *, like: Path | None, fsync: bool) -> tuple[int, int, int]:

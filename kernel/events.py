@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from kernel.document.model import now as now
-from kernel.document.redaction import redacted, redactor
+from kernel.document.redaction import redacted, secrets
 
 VERSION = 1
 
@@ -19,6 +19,7 @@ Kind = Literal[
     "ask_started",  # data: phase, step, rung
     "ask_finished",  # data: phase, step, rung, model, reused, and the tokens and money of META's rungs
     "reply_delta",  # data: phase, step, rung, text (the next piece of a reply that is being written)
+    "thinking_delta",  # data: phase, step, rung, text (the next piece of a model's thinking, kept nowhere)
     "ask_refused",  # data: phase, step, rung, why
     "step_started",  # data: step, tool, args
     "step_finished",  # data: step, tool, state, result (its first 200 characters), deleted (a line)
@@ -50,7 +51,7 @@ class Event:
     def __post_init__(self) -> None:
         """Show no secret; a question stays as it is, because a person approves what is shown."""
         question = {"question": self.data["question"]} if "question" in self.data else {}
-        object.__setattr__(self, "data", {**redacted(self.data, redactor()), **question})
+        object.__setattr__(self, "data", {**redacted(self.data, secrets().redactor()), **question})
 
     def as_dict(self) -> dict[str, Any]:
         """The event as a JSON object."""

@@ -16,6 +16,7 @@ KEPT = (
     "output_cost_per_token",
     "cache_read_input_token_cost",
     "max_input_tokens",
+    "supports_vision",
 )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hostile import Hostile
 from hypothesis import HealthCheck, settings
-from lanes import NIGHT
+from lanes import NIGHT, examples
 from llm_server import LlmServer
 from playing import Played, player
 from postgres_server import PostgresServer, postgres_server
@@ -69,9 +69,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
-settings.register_profile("clockless", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("clockless")  # both are clocks
+settings.register_profile(
+    "clockless", max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("clockless")  # two of these are clocks
 os.environ["FRACTAL_TRUST"] = "all"  # the folders belong to the tests
+os.environ["FRACTAL_USER_SKILLS"] = "[]"  # and the skills of who runs them do not
 if not NIGHT:  # what a test kills is a process and no machine, so what it has written is there all the same
     os.fsync = lambda fd: None
 

@@ -154,6 +154,12 @@ def _anthropic_block(block: Mapping[str, Any], role: Any, ids: set[str]) -> Iter
             yield f"the name {block.get('name')!r}"
         if not isinstance(block.get("input"), dict):
             yield "arguments that are no object"
+    elif kind == "image":
+        source = block.get("source", {})
+        if role != "user" or source.get("type") != "base64" or not source.get("data"):
+            yield "an image that is not the user's, or has no data"
+        if source.get("media_type") not in ("image/png", "image/jpeg", "image/gif", "image/webp"):
+            yield f"an image of the type {source.get('media_type')!r}"
     elif kind == "tool_result":
         if role != "user":
             yield "a result that is not the user's"

@@ -15,7 +15,6 @@ from in_process import Ran, in_process
 from lanes import NIGHT
 from playing import ACCEPT, Played, bash, boxed, plan, player, put, read, write
 
-from kernel.asking.replies import NEUTRAL, neutral
 from kernel.asking.responder import Ask
 from kernel.document.markdown import render
 from kernel.document.model import Document, Meta, Note, Section, Step
@@ -26,6 +25,7 @@ from runtime.api.fractal import Fractal
 from runtime.api.live_runs import Runs
 from runtime.memory.episodes.experience import experiences_of
 from runtime.reflexes.procedure import Reflexes
+from runtime.text.expressions import NEUTRAL, neutral
 
 MISSING: dict[str, Any] = {"tool": "read", "args": {"path": "missing.txt"}, "needs": []}
 WRITES: dict[str, Any] = {"tool": "write", "args": {"path": "a.txt", "content": "a\n"}, "needs": []}

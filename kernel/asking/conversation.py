@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64encode
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from kernel.asking import native
-from kernel.asking.messages import fenced, text_of
+from kernel.asking.messages import fenced, tokens_of
 from kernel.asking.prompt import (
     FOLDER,
     FORM,
@@ -35,6 +36,7 @@ from kernel.document.escaping import to_json
 from kernel.document.model import Document, Note, Step
 from kernel.document.redaction import redact, redacted
 from kernel.document.texts import cut
+from kernel.tools.operations import bytes_hash
 from kernel.tools.state_machine import description, machine_state
 from kernel.tools.tool import Catalogue, Tool
 
@@ -64,7 +66,7 @@ LARGEST_GUIDANCE = 3_000
 HEADINGS = 10
 """Headings that are named of the part of such a file that is left out."""
 FOLD_AT = 0.6
-"""The share of the window that a conversation fills before the oldest results are folded. Source: turn.md."""
+"""The share of the window that a conversation fills before the oldest results are folded."""
 FIRST = 0.5
 """The share of the window that the conversation may fill before its first turn."""
 JUDGE_WINDOW = 16_000
@@ -77,13 +79,19 @@ RECORDED = ("evidence", "changes", "diff", "look")
 """The notes of §4 that the kernel writes before CHECK is asked."""
 AROUND = 16
 """Steps before one of a plan that its own turn sees, if it builds on them."""
+MOST_IMAGES = 4
+"""Pictures of one turn that are shown."""
 INDEX_TOKENS = 150
-"""Maximum tokens of the index of what `use` reaches. Source: turn.md, "Tools"."""
+"""Maximum tokens of the index of what `use` reaches. See docs/choosing.md."""
 INDEX_HEAD = "Tools for `use`: "
 SHOWN = "shown"
 """The note of §1 that names what the first message shows of the folder. Its source is the text's file."""
 INDEX = "tools"
 """The note of §1 with the index of what `use` reaches."""
+DECLARED = "declared"
+"""The note of §1 with the tools of servers that every turn declares."""
+DECLARED_SHARE, MOST_DECLARED = 0.02, 800
+"""The share of the window for their schemas, and the most tokens."""
 PROPOSED = "proposed"
 """The note of §3 with the answer that counts if the calls of its turn succeed and its checks hold."""
 CHECKS = "checks"
@@ -103,7 +111,7 @@ _TEXTS = {"type": "array", "items": _TEXT}
 _SURE = {"type": "string", "enum": ["high", "medium", "low"]}
 _CALLS: Mapping[str, tuple[str, Mapping[str, Any], list[str]]] = {
     USE: (
-        "a tool of the index; without args: its schema and guidance",
+        "a tool of the index, or words to find one; without args: its schema and guidance",
         {"tool": _TEXT, "args": {"type": "object"}},
         ["tool"],
     ),
@@ -136,6 +144,8 @@ class Sources:
     window: int  # tokens
     may_split: bool = True
     enclosed: str = ""  # what commands lack here, such as the network
+    sees: bool = False  # whether the responder is shown pictures
+    picture: Callable[[str], bytes | None] = lambda path: None  # the bytes of a file in artifacts/
 
 
 def result_limit(window: int) -> int:
@@ -193,7 +203,8 @@ def conversation(document: Document, sources: Sources, step: int = 0) -> Prompt:
         tools = tuple(_bound_to(document.planned[step].tool, catalogue, sources.enclosed))
     else:
         limit = result_limit(sources.window)
-        tools = tuple(declared(catalogue, sources.may_split, limit, sources.enclosed))
+        more = _declared_in(document)
+        tools = tuple(declared(catalogue, sources.may_split, limit, sources.enclosed, more))
     schemas = sum(count(native.rendered(tool)) for tool in tools)
     room = int(sources.window * FIRST) - count(system) - count(phase) - schemas
     found = [part for part in _first_parts(document, sources) if index or part[0] != INDEX]
@@ -201,7 +212,7 @@ def conversation(document: Document, sources: Sources, step: int = 0) -> Prompt:
     first = "\n\n".join(filter(None, [phase, *(text for _, text in parts)]))
     messages: list[Message] = [{"role": "system", "content": system}, {"role": "user", "content": first}]
     last: list[Message] = [{"role": "user", "content": _bound(document, sources, step)}] if step else []
-    fixed = count(system) + count(first) + schemas + sum(count(text_of(message)) for message in last)
+    fixed = count(system) + count(first) + schemas + sum(tokens_of(message, count) for message in last)
     room = int(sources.window * FOLD_AT) - fixed
     if step:
         turns = [*_latest(document, sources, room, _shown_to(document, step)), *last]
@@ -211,7 +222,7 @@ def conversation(document: Document, sources: Sources, step: int = 0) -> Prompt:
     sizes = [("base", count(system)), ("phase", count(phase)), ("tools", count(index))]
     sizes += [("schemas", schemas)]
     sizes += [(f"work: {title}", count(text)) for title, text in parts if text and title != INDEX]
-    sizes += [("work: turns", sum(count(text_of(message)) for message in turns))] if turns else []
+    sizes += [("work: turns", sum(tokens_of(message, count) for message in turns))] if turns else []
     return Prompt(system, "", tuple(sizes), tools, tuple(messages))
 
 
@@ -237,7 +248,7 @@ def judgement(document: Document, sources: Sources) -> Prompt:
     room = int(sources.window * JUDGED_SHARE) - count(system) - count(first) - count(last)
     turns = _latest(document, sources, room, sorted(document.planned)[-MOST_JUDGED:])
     parts = [(name, count(text)) for name, text in named.items()]
-    parts += [("work: task", count(first)), ("work: turns", sum(count(text_of(each)) for each in turns))]
+    parts += [("work: task", count(first)), ("work: turns", sum(tokens_of(each, count) for each in turns))]
     parts.append(("work: evidence", count(last)))
     head: list[Message] = [{"role": "system", "content": system}, {"role": "user", "content": first}]
     return Prompt(system, "", tuple(parts), (), (*head, *turns, {"role": "user", "content": last}))
@@ -248,14 +259,21 @@ def _by_whom(key: str) -> str:
     return f"{key.capitalize()} ({'runtime' if key in RECORDED else 'as the loop says'})"
 
 
-def declared(catalogue: Catalogue, may_split: bool, limit: int, enclosed: str = "") -> list[native.Schema]:
-    """The schemas of the calls of every turn, the same for a whole run. `enclosed` is what commands lack."""
+def declared(
+    catalogue: Catalogue, may_split: bool, limit: int, enclosed: str = "", more: Sequence[str] = ()
+) -> list[native.Schema]:
+    """The schemas of the calls of every turn, the same for a whole loop, with those of `more` tools.
+
+    `enclosed` is what commands lack.
+    """
     found: list[native.Schema] = []
     for name, args in HANDS.items():
         tool = catalogue.tools.get(name)
         if tool and tool.run:
             line = _LINES.get(name, "").format(f"{limit:,}") or tool.description
             found.append(native.schema_of(tool, args, line + _lacks(tool, enclosed)))
+    others = (catalogue.tools.get(name) for name in more)
+    found += [schema for tool in others if tool and (schema := native.whole_schema(tool))]
     found += [
         native.call_schema(name, *parts) for name, parts in _CALLS.items() if may_split or name != SUBTASK
     ]
@@ -276,11 +294,35 @@ def _bound_to(name: str, catalogue: Catalogue, enclosed: str) -> list[native.Sch
     return [*own, skip, *(native.call_schema(each, *_CALLS[each]) for each in (ASK, CANNOT))]
 
 
-def index_of(document: Document, catalogue: Catalogue, count: Callable[[str], int]) -> str:
-    """The names of the tools that `use` reaches, in order; within `INDEX_TOKENS` those that suit the task."""
+def _declared_in(document: Document) -> tuple[str, ...]:
+    """The tools of servers that every turn of a loop declares."""
+    return tuple(filter(None, document.text(1, DECLARED).split(", ")))
+
+
+def _reached(document: Document, catalogue: Catalogue) -> list[Tool]:
+    """The tools that are not always declared, those that suit the task first."""
     own = catalogue.tools.get(document.meta.type)
     ranked = catalogue.ranked(document.task, own if own and own.guided else None)
-    names = [tool.name for tool in ranked if tool.name not in {*HANDS, *_CALLS} and not tool.open]
+    return [tool for tool in ranked if tool.name not in {*HANDS, *_CALLS} and not tool.open]
+
+
+def declared_of(document: Document, catalogue: Catalogue, count: Callable[[str], int], window: int) -> str:
+    """The tools of servers that the turns of a loop declare whole: those that suit its task and fit."""
+    room = min(MOST_DECLARED, int(window * DECLARED_SHARE))
+    names: list[str] = []
+    for tool in _reached(document, catalogue):
+        schema = native.whole_schema(tool) if tool.origin == "mcp" else None
+        size = count(native.rendered(schema)) if schema else room + 1
+        if size <= room:
+            names.append(tool.name)
+            room -= size
+    return ", ".join(sorted(names))
+
+
+def index_of(document: Document, catalogue: Catalogue, count: Callable[[str], int]) -> str:
+    """The names of the tools that `use` reaches, in order; within `INDEX_TOKENS` those that suit the task."""
+    own = _declared_in(document)
+    names = [tool.name for tool in _reached(document, catalogue) if tool.name not in own]
 
     def tokens(shown: int) -> int:
         return count(f"{INDEX_HEAD}{', '.join(names[:shown])}, …")
@@ -428,12 +470,16 @@ class _Exchange:
     asked: Message
     results: list[tuple[str, str, str]]  # id, whole, folded
     after: str
+    images: tuple[tuple[str, Message], ...]  # the line of each picture, and the picture
 
     def messages(self, folded: bool) -> list[Message]:
         found = [self.asked]
         for name, whole, short in self.results:
             found.append({"role": "tool", "tool_call_id": name, "content": short if folded else whole})
-        return [*found, *([{"role": "user", "content": self.after}] if self.after else [])]
+        images = () if folded else self.images
+        said = "\n".join(filter(None, [*(line for line, _ in images), self.after]))
+        pictures = {"images": [image for _, image in images]} if images else {}
+        return [*found, *([{"role": "user", "content": said, **pictures}] if said else [])]
 
 
 def _bound(document: Document, sources: Sources, n: int) -> str:
@@ -464,7 +510,7 @@ def _latest(document: Document, sources: Sources, room: int, shown: Collection[i
     chosen = sorted(shown)
     while True:
         turns = _turns(document, sources, room, chosen)
-        if len(chosen) <= 1 or sum(sources.count(text_of(each)) for each in turns) <= room:
+        if len(chosen) <= 1 or sum(tokens_of(each, sources.count) for each in turns) <= room:
             return turns
         chosen = chosen[max(len(chosen) // 4, 1) :]
 
@@ -479,7 +525,7 @@ def _turns(document: Document, sources: Sources, room: int, shown: Collection[in
     numbers = sorted(range(last_turn(document) + 1), key=lambda n: n or first_planned + 0.5)
     exchanges = [each for turn in numbers if (each := _exchange(document, turn, sources, shown))]
     whole, short = (
-        [sum(sources.count(text_of(each)) for each in one.messages(folded)) for one in exchanges]
+        [sum(tokens_of(each, sources.count) for each in one.messages(folded)) for one in exchanges]
         for folded in (False, True)
     )
     first = 0  # the first one that is shown whole
@@ -500,12 +546,15 @@ def _exchange(document: Document, turn: int, sources: Sources, shown: Collection
     longest = max(LEAST_RESULT, min(room, result_limit(sources.window)))
     calls: list[tuple[str, str, Any]] = []
     results: list[tuple[str, str, str]] = []
+    images: list[tuple[str, Message]] = []
     for (n, planned), step in zip(decided, steps, strict=True):
         # as planned, without inserted results; but for a step in words with the arguments that a turn gave
         given = planned.args is None and step.args is not None
-        name, args = _as_called(step if given else planned, sources, longest)
+        name, args = _as_called(document, step if given else planned, sources, longest)
         calls.append((f"call_{n}", name, args))
-        whole = _result(step, sources, limit) + _repeated(document, step)
+        pictures, told = _images(step, sources, MOST_IMAGES - len(images))
+        images += pictures
+        whole = _result(step, sources, limit) + told + _repeated(document, step)
         results.append((f"call_{n}", whole, _folded(step)))
     for name, args, result in _sayings(document, turn, notes):
         calls.append((f"{name}_{turn}", name, args))
@@ -521,7 +570,7 @@ def _exchange(document: Document, turn: int, sources: Sources, shown: Collection
     after = "\n".join([*heard, *([notes[EDITED].text] if EDITED in notes else [])])
     if turn == 0 and (not_yet := document.note(3, NOT_YET)) and not turn_named(not_yet):
         after = f"After these steps this did not hold:\n{fenced(not_yet.text)}"
-    return _Exchange(asked, results, after)
+    return _Exchange(asked, results, after, tuple(images))
 
 
 def _limit(steps: Sequence[Step], sources: Sources) -> int:
@@ -578,16 +627,13 @@ def commands_in(text: str, *kinds: str) -> list[str]:
     return found
 
 
-def _as_called(step: Step, sources: Sources, longest: int) -> tuple[str, Any]:
+def _as_called(document: Document, step: Step, sources: Sources, longest: int) -> tuple[str, Any]:
     """The name and arguments of the call that a step was; texts in them have at most `longest` characters."""
     tool = sources.catalogue.tools.get(step.tool)
-    order = list(tool.args) if tool else []  # a document may hold them in another one
-    names = sorted(
-        step.args or {}, key=lambda name: (name not in order, name in order and order.index(name), name)
-    )
-    given = {name: (step.args or {})[name] for name in names}
+    args = step.args or {}
+    given = tool.in_order(args) if tool else dict(sorted(args.items()))
     args = redacted(given, lambda text: redact(cut(text, longest, "")))
-    if step.tool in HANDS or step.tool in (USE, SUBTASK):
+    if step.tool in HANDS or step.tool in (USE, SUBTASK, *_declared_in(document)):
         return step.tool, args
     if not step.tool or step.share is not None or (tool and tool.guided) or step.args is None:
         return SUBTASK, {"task": redact(step.what), **({"tool": step.tool} if step.tool else {})}
@@ -597,7 +643,7 @@ def _as_called(step: Step, sources: Sources, longest: int) -> tuple[str, Any]:
 def _result(step: Step, sources: Sources, limit: int) -> str:
     """A result as the model sees it: whole up to the limit; of a file, with the numbers of its lines."""
     text = sources.whole(step) if step.result is not None else step.state
-    if step.tool == "read" and step.state == "done":
+    if step.tool == "read" and step.state == "done" and "images" not in step.evidence:
         text, last = _numbered(text, str((step.args or {}).get("lines", "")))
         if len(text) > limit:
             end = text.rfind("\n", 0, limit)
@@ -610,11 +656,30 @@ def _result(step: Step, sources: Sources, limit: int) -> str:
         text = cut(text, limit, sources.place(where) if where else "")
     text = redact(text) if text.strip() else "(no output)"
     text += f"\n[{step.evidence['now']}]" if "now" in step.evidence else ""  # of its state machine
-    if step.state in ("done", "skipped") or text.startswith(("error", "held back")):
+    if step.succeeded or text.startswith(("error", "held back")):
         return text
     if step.tool == "bash" and "[exit " in text[-20:]:
         return text
     return f"{step.state}: {text}"
+
+
+def _images(step: Step, sources: Sources, room: int) -> tuple[list[tuple[str, Message]], str]:
+    """The pictures of a result, each with its line; and what is told of those that are not shown."""
+    images: list[tuple[str, Message]] = []
+    told: list[str] = []
+    for kept in step.evidence.get("images", ()) if sources.sees else ():
+        if len(images) == room:
+            told.append(f"[of one turn {MOST_IMAGES} pictures are shown; look at this one in another turn]")
+        elif (data := sources.picture(kept["file"])) is None or bytes_hash(data) != kept["sha"]:
+            told.append(
+                f"[the picture is gone: somebody has changed or removed {sources.place(kept['file'])}]"
+            )
+        else:
+            image = {"kind": kept["kind"], "data": b64encode(data).decode()}
+            images.append((f"The picture of call_{step.n}:", image))
+    if "images" in step.evidence and not sources.sees:
+        told.append("[the picture itself is not shown: this model sees no pictures]")
+    return images, "".join(f"\n{line}" for line in told)
 
 
 def _repeated(document: Document, step: Step) -> str:

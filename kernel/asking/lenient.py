@@ -21,7 +21,9 @@ _DECISIONS: Mapping[str, str] = {
     "ESCALATED": "ESCALATE",
 }
 _VALIDATIONS: Mapping[str, str] = {"passed": "pass", "passes": "pass", "failed": "fail", "fails": "fail"}
-_LESSON = re.compile(r"(?im)^[ \t>*-]*(teaching|grant)[ \t]*:[ \t]*(.+)$\n?")
+_PREFIX = re.compile(r"^(?:to=)?(?:(?:functions?|tools?|default_api|multi_tool_use)[.:/])?(?=\w)")
+_MARK = re.compile(r"<[|｜].*", re.DOTALL)
+_COUNTED = re.compile(r"(?::\d+|\(\))$")
 _WORD = re.compile(r"[A-Za-z]+")
 _AMOUNT = re.compile(r"\d+(?:\.\d+)?")
 SURE, UNSURE = 0.8, 0.4
@@ -49,13 +51,6 @@ def taught(output: str) -> dict[str, Any]:
         return {}
     members = present(cast(dict[str, Any], said))
     return {"output": members.pop("solution", ""), **members}
-
-
-def lesson(answer: str) -> dict[str, str]:
-    """A person's answer as result, teaching and grant: lines such as `grant: calc, csv` say these two."""
-    said = [(key.lower(), value.strip()) for key, value in _LESSON.findall(answer)]
-    parts = {name: "\n".join(value for key, value in said if key == name) for name in ("teaching", "grant")}
-    return {"result": _LESSON.sub("", answer).strip(), **parts}
 
 
 def keyed(value: Any, key: str) -> Any:
@@ -115,8 +110,17 @@ def call(value: Any, others: Sequence[str]) -> Any:
         return data
     rest = {key: each for key, each in data.items() if key not in (*_NAMES, *_ARGUMENTS)}
     args = arguments(data[given]) if given else None
-    named = {"tool": str(data[tool]).strip(" ").removeprefix("functions.")}
+    named = {"tool": tool_name(str(data[tool]))}
     return {**rest, **named, **({"args": args} if args is not None else {})}
+
+
+def tool_name(said: str) -> str:
+    """The name of a tool without what models and servers put around it.
+
+    Such as `functions.read`, `read:0`, `default_api.read` or `read<|channel|>commentary`.
+    """
+    bare = _PREFIX.sub("", _MARK.sub("", said).strip(" \t\r\n`'\""))
+    return _COUNTED.sub("", bare) or said.strip(" ")
 
 
 def arguments(value: Any) -> Any:

@@ -7,7 +7,8 @@ The form is that of OpenAI's chat messages:
     {"role": "assistant", "content": "…", "tool_calls": [{"id": "c1", "type": "function", "function": {…}}]}
     {"role": "tool", "tool_call_id": "c1", "content": "…"}
 
-`function` has `name`, and `arguments` as JSON text. The content beside calls may be None.
+`function` has `name`, and `arguments` as JSON text. The content beside calls may be None. A user's message
+may have `images` beside its content: {"kind": "image/png", "data": BASE64} each, for a model that sees.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from kernel.asking.responder import Ask
 
 Message = Mapping[str, Any]
+IMAGE_TOKENS, IMAGE_BYTES = 1_600, 250
+"""The tokens of a picture, and the bytes of base64 that count as one: requests are bounded in bytes, too."""
 
 
 def sent(ask: Ask) -> Sequence[Message]:
@@ -42,12 +45,10 @@ def text_of(message: Message) -> str:
     return "\n".join(filter(None, [message.get("content"), *lines]))
 
 
-def headed(number: int, message: Message) -> str:
-    """A message for people: a line that says which one it is, its content, and its calls as JSON."""
-    of = f", result of {message['tool_call_id']}" if "tool_call_id" in message else ""
-    calls = [f"{each}: {name} {arguments}" for each, name, arguments in calls_of(message)]
-    line = f"<!-- {number} {message['role']}{of} -->"
-    return "\n\n".join(filter(None, [line, message.get("content"), *calls]))
+def tokens_of(message: Message, count: Callable[[str], int]) -> int:
+    """The tokens of a message with its pictures, by this counter."""
+    sizes = (len(image["data"]) // IMAGE_BYTES for image in message.get("images") or ())
+    return count(text_of(message)) + sum(max(IMAGE_TOKENS, size) for size in sizes)
 
 
 def prompt_text(ask: Ask) -> str:
@@ -58,13 +59,7 @@ def prompt_text(ask: Ask) -> str:
 def prompt_tokens(ask: Ask, count: Callable[[str], int]) -> int:
     """The tokens of what an ask sends, by this counter: its messages, and the tools that it declares."""
     tools = count(to_json(list(ask.tools))) if ask.tools else 0
-    return sum(count(text_of(each)) for each in sent(ask)) + tools
-
-
-def new_from(messages: Sequence[Message]) -> int:
-    """The index of the first message that no earlier ask has sent: what follows the model's last one."""
-    said = [at for at, each in enumerate(messages) if each["role"] == "assistant"]
-    return said[-1] + 1 if said else 0
+    return sum(tokens_of(each, count) for each in sent(ask)) + tools
 
 
 def fenced(text: str) -> str:

@@ -1,20 +1,17 @@
-"""The provider's own form of tool calls: the schemas that a request states, and the calls as a reply.
-
-The reply is the text that a model without this form would have written: the JSON object of a turn.
-"""
+"""The schemas of the calls of a turn, in the form of the providers' own tool calls."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
-from math import isfinite
-from typing import Any, cast
+from typing import Any
 
-from kernel.document.escaping import to_json
 from kernel.tools.tool import Tool
 
 _KEPT = ("type", "enum", "items", "anyOf")
 """What is kept of an argument's schema."""
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 Schema = Mapping[str, Any]
 
 
@@ -25,6 +22,23 @@ def schema_of(tool: Tool, args: Sequence[str] = (), line: str = "") -> Schema:
         properties = {name: each for name, each in parameters["properties"].items() if name in args}
         parameters = _object(properties, [name for name in parameters["required"] if name in args])
     return _schema(tool.name, line or tool.description, parameters)
+
+
+def whole_schema(tool: Tool) -> Schema | None:
+    """The schema of a tool with all that it says of its arguments; None for what some providers refuse.
+
+    They want plain names, and a type of each argument.
+    """
+    if not all(_NAME.fullmatch(name) and _is_typed(schema) for name, schema in tool.args.items()):
+        return None
+    return _schema(tool.name, tool.description, _object(tool.args, tool.required))
+
+
+def _is_typed(schema: Schema) -> bool:
+    inner = schema.get("properties", {})
+    if schema.get("type") == "array" and not _is_typed(schema.get("items", {})):
+        return False
+    return "type" in schema and all(_NAME.fullmatch(name) and _is_typed(inner[name]) for name in inner)
 
 
 def call_schema(name: str, line: str, properties: Mapping[str, Any], required: Sequence[str]) -> Schema:
@@ -58,34 +72,3 @@ def _trimmed(schema: Schema) -> Schema:
     """What providers need of an argument's schema; some refuse an array without `items`."""
     kept = {key: schema[key] for key in _KEPT if key in schema}
     return {**kept, "items": {}} if kept.get("type") == "array" and "items" not in kept else kept
-
-
-def turn_text(calls: Sequence[tuple[str, str]], text: str) -> str:
-    """The reply of a turn as JSON: {"calls": [{"tool", "args"}, …], "text"}, every call in the order given.
-
-    calls: name and arguments as JSON text. Arguments that are no JSON object become {"tool", "bad": TEXT}, so
-    that the loop can answer that call with an error.
-    """
-    return to_json({"calls": [_called(name, given) for name, given in calls], "text": text})
-
-
-def _called(name: str, given: str) -> dict[str, Any]:
-    args = object_of(given)
-    return {"tool": name, "bad": given} if args is None else {"tool": name, "args": args}
-
-
-def object_of(given: str) -> dict[str, Any] | None:
-    """The arguments of a call from strict JSON; None if that is no object. No text, or null, means none."""
-    try:
-        read = json.loads(given if given.strip() else "{}", parse_constant=_finite, parse_float=_finite)
-    except (ValueError, RecursionError):
-        return None
-    if read is None:
-        return {}
-    return cast(dict[str, Any], read) if isinstance(read, dict) else None
-
-
-def _finite(number: str) -> float:
-    if not isfinite(value := float(number)):
-        raise ValueError(f"{number} is no JSON number")
-    return value

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernel.asking.messages import headed
-from kernel.asking.replies import schema, sketch
+from kernel.asking.forms import FORMS
+from kernel.asking.replies import sketch
 from kernel.document.model import Document, Note
 from kernel.tools.tool import Catalogue, preamble, section
 
@@ -35,8 +35,6 @@ NAMED = "named file "
 """The source of a file that the task names; its path follows."""
 MEMORY = "memory"
 """The source of what memory offers; a part of memory follows `: `."""
-WAY = f"{MEMORY}: way"
-"""The source of memory's advice on how to approach the task."""
 BACKGROUND = "background"
 """The note of §1 with what a child is told of its parent: the task, and the facts."""
 PARENT_TASK = "parent: task"
@@ -63,12 +61,6 @@ class Prompt:
     """The conversation of a turn; then `user` is empty."""
 
     @property
-    def texts(self) -> list[str]:
-        """The messages, each as a text for people."""
-        two = ({"role": "system", "content": self.system}, {"role": "user", "content": self.user})
-        return [headed(number, each) for number, each in enumerate(self.messages or two, 1)]
-
-    @property
     def instruction_tokens(self) -> int:
         """Tokens of base, phase, form of the reply and index of tools."""
         return sum(tokens for name, tokens in self.parts if not name.startswith("work"))
@@ -89,7 +81,7 @@ def base(document: Document, phase: str, catalogue: Catalogue) -> str:
 def form(document: Document, phase: str, catalogue: Catalogue) -> str:
     """The form of the reply in words; without phase files, derived from its schema."""
     words = catalogue.text(f"phases/{phase}.reply.md", drafted=drafted(document))
-    return words or sketch(schema(phase))
+    return words or sketch(FORMS[phase])
 
 
 def instructions(document: Document, phase: str, catalogue: Catalogue) -> str:

@@ -8,22 +8,36 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
-from typing import Any, Literal, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from kernel.asking import lenient
-from kernel.asking.forms import FORMS
 from kernel.document.escaping import to_json
 from kernel.document.references import SHELL, Whose, in_shell, problem_in, references, renumbered
 from kernel.errors import ReplyError
 from kernel.tools.tool import Catalogue
 
-Confidence = Literal["high", "medium", "low"]
-Decision = Literal["ACCEPT", "RETRY", "ESCALATE"]
 _PATH = re.compile(r"[\w./-]+")
 _TOOL = re.compile(r"[a-z0-9][a-z0-9-]*")
+
+
+def _criteria(value: Any) -> list[Any]:
+    return [lenient.keyed(each, "judge") for each in lenient.listed(value)]
+
+
+def _tools(value: Any) -> list[str]:
+    return [name for each in lenient.listed(value) for name in _TOOL.findall(str(each).lower())]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+Confidence = Annotated[Literal["high", "medium", "low"], BeforeValidator(lenient.confidence)]
+Decision = Annotated[Literal["ACCEPT", "RETRY", "ESCALATE"], BeforeValidator(lenient.decision)]
+Validation = Annotated[Literal["pass", "fail"], BeforeValidator(lenient.validation)]
+Criteria = Annotated[tuple[dict[str, Any], ...], BeforeValidator(_criteria)]
 
 
 WORK = "work"
@@ -95,19 +109,9 @@ class Plan(Typed):
     approach: str = ""
     confidence: Confidence = "medium"
     steps: tuple[PlanStep, ...] = ()
-    success: tuple[dict[str, Any], ...] = ()
+    success: Criteria = ()
     rationale: str = ""
     done: str = ""  # the answer to the user if all criteria hold
-
-    @field_validator("confidence", mode="before")
-    @classmethod
-    def _confidence(cls, value: Any) -> str:
-        return lenient.confidence(value)
-
-    @field_validator("success", mode="before")
-    @classmethod
-    def _criteria(cls, value: Any) -> Any:
-        return [lenient.keyed(each, "judge") for each in lenient.listed(value)]
 
     @model_validator(mode="after")
     def _has_an_approach(self) -> Plan:
@@ -116,76 +120,37 @@ class Plan(Typed):
         return self
 
 
-class Call(Typed):
-    """A call of a tool with its arguments, or a subtask."""
+class Look(Typed):
+    """A call of a tool that only looks."""
 
-    tool: str = ""
+    tool: str
     args: dict[str, Any] = Field(default_factory=dict)
-    subtask: str = ""
 
     @model_validator(mode="before")
     @classmethod
     def _is_call(cls, data: Any) -> Any:
-        call = lenient.call(data, ("what", "subtask"))
-        if not isinstance(call, dict) or "what" not in call:
-            return call  # type: ignore[no-any-return]
-        members = cast(dict[str, Any], call)
-        args: Any = members.get("args") or {}
-        if isinstance(args, dict):
-            args = {**cast(dict[str, Any], args), "what": members["what"]}
-        return {**members, "args": args}
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Call:
-        if bool(self.tool) == bool(self.subtask):
-            raise ValueError("a call is {tool, args} or {subtask}")
-        return self
-
-    @property
-    def step(self) -> PlanStep:
-        """The same as a step of a plan."""
-        return PlanStep(subtask=self.subtask) if self.subtask else PlanStep(tool=self.tool, args=self.args)
+        return lenient.call(data, ())
 
 
 class Verdict(Typed):
     """The reply of CHECK."""
 
-    validation: Literal["pass", "fail"] = "fail"
+    validation: Validation = "fail"
     issues: tuple[str, ...] = ()
     decision: Decision | None = None
     learned: str = ""
-    output: str = ""
+    output: Annotated[str, BeforeValidator(_text)] = ""
     question: str = ""
-    look: Call | None = None  # missing evidence, asked for once
+    look: Look | None = None  # missing evidence, asked for once
     unverified: bool = False  # accepted by code that has no evidence that it is right
     unanswered: bool = False  # the output says that nothing is known
     teaching: str = ""  # how a worker does it itself the next time
-    grant: tuple[str, ...] = ()  # the tools that it should know for that
-
-    @field_validator("grant", mode="before")
-    @classmethod
-    def _names(cls, value: Any) -> list[str]:
-        return [name for each in lenient.listed(value) for name in _TOOL.findall(str(each).lower())]
+    grant: Annotated[tuple[str, ...], BeforeValidator(_tools)] = ()  # the tools that it should know for that
 
     def taught(self) -> Verdict:
         """The same, with what a teaching loop has put into an object as its output."""
         members = lenient.taught(self.output)
         return Verdict.model_validate({**self.model_dump(), **members}) if members else self
-
-    @field_validator("output", mode="before")
-    @classmethod
-    def _output_is_text(cls, value: Any) -> str:
-        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-    @field_validator("decision", mode="before")
-    @classmethod
-    def _decision(cls, value: Any) -> Any:
-        return lenient.decision(value)
-
-    @field_validator("validation", mode="before")
-    @classmethod
-    def _validation(cls, value: Any) -> Any:
-        return lenient.validation(value)
 
     @model_validator(mode="after")
     def _decides(self) -> Verdict:
@@ -196,11 +161,6 @@ class Verdict(Typed):
         if self.decision == "RETRY" and not self.learned:
             raise ValueError("RETRY needs learned: what is known now and what is not to be repeated")
         return self
-
-
-def schema(phase: str) -> Mapping[str, Any]:
-    """The JSON Schema of a phase's reply."""
-    return FORMS[phase]
 
 
 def sketch(node: Mapping[str, Any]) -> str:
@@ -262,15 +222,14 @@ def gate_plan(
     retry: bool,
     earlier: Collection[int] = (),
     tasks: Collection[str] = (),
-    checks: Collection[str] = (),
+    fault_of: Callable[[Mapping[str, Any], int, bool], str] = lambda criterion, last, coded: "",
     coded: bool = False,
 ) -> None:
     """Raise `ReplyError` for a plan that cannot be executed. It names every fault.
 
     A plan numbers its steps from 1. `earlier` are the steps of earlier attempts whose results it may use.
-    `tasks` are the tasks of the loop and its ancestors, which no subtask may repeat. `checks` are the names
-    that a criterion `check` may have. A plan that is `coded` needs no criterion: code knows what its steps
-    do.
+    `tasks` are the tasks of the loop and its ancestors, which no subtask may repeat. `fault_of` says what is
+    wrong with a criterion. A plan that is `coded` needs no criterion: code knows what its steps do.
     """
     faults: list[str] = []
     if not plan.steps and not retry:
@@ -285,7 +244,7 @@ def gate_plan(
         drafted |= built_by([*said, *_PATH.findall(step.what)])
     faults += _reference_faults(plan.done, "done", len(plan.steps), (), earlier)
     for criterion in plan.success:
-        if fault := _criterion_fault(criterion, len(plan.steps), checks, coded):
+        if fault := fault_of(criterion, len(plan.steps), coded):
             faults.append(f"success: {fault}")
         elif "run" in criterion:
             command = in_shell(criterion["run"])
@@ -377,75 +336,3 @@ def in_document(plan: Plan, base: int) -> Plan:
     steps = tuple(map(step, plan.steps))
     success, done = tuple(map(criterion, plan.success)), renumbered(plan.done, number)
     return plan.model_copy(update={"steps": steps, "success": success, "done": done})
-
-
-def _criterion_fault(criterion: Mapping[str, Any], last: int, checks: Collection[str], coded: bool) -> str:
-    """What is wrong with a success criterion; "" if nothing is."""
-    if criterion.get("check") in checks:
-        return ""
-    kinds = [kind for kind in ("run", "file", "step", "same", "judge") if kind in criterion]
-    if len(kinds) != 1:
-        return f"{to_json(dict(criterion))[:80]} is none of run, file, step, same, judge"
-    value = criterion[kinds[0]]
-    known = {kinds[0], "has"} if kinds[0] in ("file", "step") else {kinds[0]}
-    if strange := sorted(map(str, criterion.keys() - known)):
-        return f"{kinds[0]} has no {strange[0]!r}; it is {{{', '.join(sorted(known, reverse=True))}}}"
-    if kinds[0] == "step":
-        if not isinstance(value, int) or not 1 <= value <= last:
-            return f"there is no step {value!r}"
-        if not criterion.get("has") and not coded:
-            return f"step {value} needs has: a pattern that its result shows"
-    elif not isinstance(value, str) or not value:
-        return f"{kinds[0]} must be text"
-    if has := criterion.get("has"):
-        try:
-            says_nothing = neutral(str(has), numbers=kinds[0] == "file" or coded)
-        except ValueError as error:
-            return str(error)
-        if says_nothing:
-            return f"{str(has)[:80]!r} matches any text; write what only the right {kinds[0]} has"
-    return ""
-
-
-NEUTRAL = ("", " ", "So is the ox.")
-"""Texts that say nothing about a task: none, a blank, a sentence."""
-NUMBERS = ("12", "47")
-"""A pattern that matches both says only that something is a number."""
-LONGER = "Jackdaws vex a sphinx, and the quartz is of it."
-"""Another sentence, for patterns that are fast on any text."""
-_CHOICES = re.compile(r"[*+?{|]|\\[1-9]")
-
-
-def empty(criterion: Mapping[str, Any]) -> bool:
-    """Whether a criterion that code states has a pattern that matches any text."""
-    has = criterion.get("has")
-    with suppress(ValueError):  # it is reported where the plan is read
-        return bool(has) and neutral(str(has), numbers=True)
-    return False
-
-
-def neutral(has: str, *, numbers: bool) -> bool:
-    """Whether a pattern says nothing: it matches a text of `NEUTRAL`, or any number.
-
-    `numbers`: it may say that a text is a number, or that it has a word.
-    """
-    pattern = pattern_of(has, re.MULTILINE)
-    none, blank, *sentences = (bool(pattern.search(text)) for text in NEUTRAL)
-    number = all(pattern.search(text) for text in NUMBERS)
-    sentences += [quick(has) and bool(pattern.search(LONGER))]
-    if numbers:
-        return none or blank or (number and any(sentences))
-    return none or blank or number or any(sentences)
-
-
-def quick(pattern: str) -> bool:
-    """Whether a regular expression has at most one choice, so that it is fast on any text."""
-    return len(_CHOICES.findall(pattern)) <= 1
-
-
-def pattern_of(text: str, flags: int = 0) -> re.Pattern[str]:
-    """Compile a regular expression; raises `ValueError` with the reason if it is invalid."""
-    try:
-        return re.compile(text, flags)
-    except Exception as error:  # not only `re.error`: nesting too deep, a number too large
-        raise ValueError(f"{text[:80]!r} is not a regular expression: {error}") from None

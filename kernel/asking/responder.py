@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from math import ceil
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from kernel.asking.messages import prompt_tokens
 from kernel.document.escaping import to_json
@@ -93,9 +93,12 @@ class Ask:
     """The whole conversation of a turn in the form of OpenAI's chat messages; then `user` is empty.
 
     The first one is `system`. An assistant's message has `tool_calls`; a message `tool` answers each.
+    A user's message has `images` where the responder sees.
     """
     on_text: Callable[[str], None] = field(default=unheard, compare=False, repr=False)
     """Is called with each piece of the reply while it is being written, in the run's own thread."""
+    on_thinking: Callable[[str], None] = field(default=unheard, compare=False, repr=False)
+    """The same for the model's thinking, which is shown and kept nowhere."""
     notify: Callable[[str], None] = field(default=unheard, compare=False, repr=False)
     """Is called with what a person may want to know while the call takes long, such as a retry."""
 
@@ -209,6 +212,11 @@ class Responder:
         return "the settings" if self.context else "usual"
 
     @property
+    def sees(self) -> bool:
+        """Whether it is shown pictures."""
+        return False
+
+    @property
     def takes_tools(self) -> bool:
         """Whether the calls of a turn have the provider's own form."""
         return False
@@ -236,35 +244,33 @@ class Responder:
         """Ask the server for the window, if it has not said it."""
 
 
-class Interview(Protocol):
+@dataclass
+class Interview:
     """What a responder uses that answers an ask by small questions to a model."""
 
-    @property
-    def ask(self) -> Ask:
-        """What is asked for, with the document and the evidence. It has no prompt of its own."""
-        ...
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the run."""
-        ...
-
-    @property
-    def hidden(self) -> Collection[Path]:
-        """Files and folders inside it that are not shown: the system and the records of runs."""
-        ...
-
-    def instructions(self, name: str) -> str:
-        """The text of `phases/micro/NAME.md`."""
-        ...
-
-    def result(self, step: int) -> str:
-        """The whole result of a step."""
-        ...
+    ask: Ask
+    """What is asked for, with the document and the evidence. It has no prompt of its own."""
+    folder: Path
+    """The folder of the run."""
+    hidden: Collection[Path]
+    """Files and folders inside it that are not shown: the system and the records of runs."""
+    instructions: Callable[[str], str]
+    """The text of `phases/micro/NAME.md`."""
+    result: Callable[[int], str]
+    """The whole result of a step; "" if it has none."""
+    asked: Callable[[Ask, str], Awaitable[Reply]]
+    """Asks with these instructions; the ask is logged and charged."""
+    count: int = 0
+    """The questions so far."""
 
     async def put(self, question: Question) -> Reply:
-        """Put a question to the model: an ask of its own, which is logged and charged."""
-        ...
+        """Put a question to the model: an ask of its own, in the place of the phase."""
+        form = question.form
+        limits = {"sample": question.sample, "max_tokens": question.max_tokens}
+        request = replace(self.ask, turn=self.count, user=question.text, form=form, **limits)
+        self.count += 1
+        reply = await self.asked(request, question.instructions)
+        return replace(reply, text=form.chosen(reply.text)) if form.kind == "choice" else reply
 
 
 class Questioner(Responder):
@@ -315,11 +321,10 @@ class Ladder:
     def taker(
         self,
         document: Document,
-        above: int = -1,
+        above: Responder | None = None,
         suits: Callable[[Responder], bool] = lambda responder: True,
-    ) -> int | None:
-        """The index of the lowest suitable rung above this index that accepts the document's task."""
-        for index, rung in enumerate(self.rungs):
-            if index > above and suits(rung) and rung.offers(document.task, document) is not None:
-                return index
-        return None
+    ) -> Responder | None:
+        """The lowest suitable rung above this one that accepts the document's task."""
+        rungs = self.rungs[self.rungs.index(above) + 1 :] if above else self.rungs
+        accept = (rung for rung in rungs if suits(rung) and rung.offers(document.task, document) is not None)
+        return next(accept, None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 
@@ -50,11 +50,6 @@ class Sketch(Typed):
     approach: str = Field(min_length=1)
     confidence: Confidence = "medium"
     checks: tuple[str, ...] = ()
-
-    @field_validator("confidence", mode="before")
-    @classmethod
-    def _confidence(cls, value: Any) -> str:
-        return lenient.confidence(value)
 
 
 class Done(Typed):
@@ -112,7 +107,7 @@ class TurnReply(BaseModel):
         alone = not values.keys() & {"calls", "text", "answer", "question", *SAID}
         given = [values] if alone else lenient.listed(values.get("calls", []))
         found: dict[str, Any] = {"text": values.get("text", "")}
-        if values.get("confidence") in get_args(Confidence):
+        if values.get("confidence") in ("high", "medium", "low"):
             found["sure"] = values["confidence"]
         for name in (PLAN, CANNOT, ASK, "question", DONE, "answer"):
             if values.get(name) not in (None, False):  # false says that there is none
@@ -140,7 +135,8 @@ def _call(found: dict[str, Any], value: Any) -> Any:
         return {"tool": "?", "bad": json.dumps(value)}
     given = cast(dict[str, Any], value)
     if isinstance(given.get("bad"), str):
-        return {"tool": str(given.get("tool") or "?")[:LONGEST_NAME], "bad": given["bad"]}
+        named = lenient.tool_name(str(given.get("tool") or "?"))
+        return {"tool": named[:LONGEST_NAME], "bad": given["bad"]}
     if SUBTASK in given and "tool" not in given:
         return {"subtask": str(given[SUBTASK])}
     call = cast(dict[str, Any], lenient.call(given, ("what", "subtask")))

@@ -88,6 +88,7 @@ EVIDENCE: Shape = {
     "characters": int,
     "sha": str,
     "whole": str,
+    "images": [{"file!": str, "kind!": str, "sha!": str}],
     "state": {"at!": str, "calls!": int, "kept": {...: object}},
 }
 
@@ -156,34 +157,31 @@ _CHOICES: Mapping[str, frozenset[Any]] = {
 _KEY = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
 _WORD = re.compile(r"[\w./~][\w.:/@~-]*", re.ASCII)
 HEAD = 4_000
-"""Bytes read at a time when only a document's head is needed."""
+"""Bytes that are read first when only a document's head is needed."""
 _MOST = 10**9
 """Upper bound of counts in META; a larger one is a typing error."""
 
 
-def peek(path: Path, key: str) -> str:
-    """One plain value of a document's frontmatter, without reading the body; "" if it is missing."""
-    with suppress(OSError), path.open(encoding="utf-8", errors="replace") as handle:
-        for number, line in enumerate(handle):
-            name, colon, value = line.partition(":")
-            if colon and name == key:
-                return value.strip().strip('"')
-            if number and line.rstrip() == "---":
-                break
-    return ""
-
-
-def head(path: Path) -> list[str]:
-    """The first lines of a document: at least the frontmatter, in multiples of `HEAD` bytes.
-
-    Raises `DocumentError` if the file cannot be read.
-    """
-    with disk.reading_state(path), path.open("rb") as handle:
+def head(path: Path | str) -> list[str]:
+    """The first lines of a document, at least the frontmatter. Raises `DocumentError`."""
+    with disk.reading_state(Path(path)), open(path, "rb", buffering=0) as handle:  # noqa: PTH123 (thousands)
         raw = handle.read(HEAD)
-        while b"\n---" not in raw[3:] and (more := handle.read(HEAD)):
+        while b"\n---" not in raw[3:] and (more := handle.read(len(raw))):
             raw += more
     text = raw.decode("utf-8", "replace").removeprefix("\ufeff")
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def peek(path: Path | str) -> dict[str, str]:
+    """The values of a document's frontmatter as text, unchecked; none if it cannot be read."""
+    values: dict[str, str] = {}
+    with suppress(DocumentError):
+        for line in head(path)[1:]:
+            if line.startswith("---"):
+                break
+            name, _, value = line.partition(":")
+            values.setdefault(name, value.strip().strip('"'))
+    return values
 
 
 def frontmatter_lines(meta: Meta) -> Iterator[str]:

@@ -179,7 +179,7 @@ def _step_head(step: Step, long: Sequence[str]) -> str:
     for name, value, shape in (("share", step.share, AMOUNTS), ("evidence", step.evidence, EVIDENCE)):
         if value and (wrong := unstorable(value, shape, name)):
             raise ValueError(f"the step's {wrong}")
-    box = "x" if step.state in ("done", "skipped") else " "
+    box = "x" if step.succeeded else " "
     head = f"- [{box}] {step.n}. {step.state} {word(step.tool, TOOL) if step.tool else 'subtask'}"
     if step.args is not None:
         head += " " + code_span({key: value for key, value in step.args.items() if key not in long})

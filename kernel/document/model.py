@@ -61,9 +61,19 @@ class Step:
     whole: Mapping[str, str] = field(default_factory=dict[str, str])  # the files of cut arguments
 
     @property
+    def child(self) -> str:
+        """The id of the child document; "" if it has none."""
+        return self.link.removesuffix(".md")
+
+    @property
     def ended(self) -> bool:
         """Whether nothing more will happen to this step."""
         return self.state in STEP_ENDED
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the step has done what was wanted, or was not needed."""
+        return self.state in ("done", "skipped")
 
     @property
     def outcome(self) -> str:

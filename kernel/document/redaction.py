@@ -6,7 +6,6 @@ Until then nothing that may hold a secret is stored, shown or sent: `secrets` ra
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -15,8 +14,6 @@ from typing import Any, cast
 
 from kernel.errors import ConfigurationError
 
-HIDDEN = re.compile(r"(\[redacted [^\[\]\n]{1,80}) ([0-9a-f]{10})\]")
-"""What stands in the place of a secret in what a run stores: its name, and the ID of its value."""
 Change = Callable[[str], str]
 
 
@@ -84,11 +81,6 @@ def secrets() -> Secrets:
 def redact(text: str) -> str:
     """The text with each secret replaced by `[redacted NAME]`."""
     return secrets().redactor()(text)
-
-
-def redactor() -> Change:
-    """`redact` for many texts."""
-    return secrets().redactor()
 
 
 def redacted(value: Any, change: Change) -> Any:

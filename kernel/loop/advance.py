@@ -12,7 +12,7 @@ again (`edits.py` and `resume.py` in `runtime/workspace`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from kernel.asking.conversation import by_turns, last_turn
@@ -32,9 +32,9 @@ from kernel.loop.ask import (
     next_question,
     prompt_of,
 )
-from kernel.loop.budget import LifeforceNeeded
+from kernel.loop.budget import Waiting
 from kernel.loop.check import check
-from kernel.loop.do import StepRunner, Waiting
+from kernel.loop.do import StepRunner
 from kernel.loop.end import clarify, finish
 from kernel.loop.run_context import RunContext, Session, overseen
 from kernel.loop.turn import is_held, preview, turns
@@ -64,17 +64,16 @@ async def advance(run_context: RunContext, loop_id: str) -> Outcome | Waiting:
     try:
         if waiting := _still_waits(session):
             return waiting
-        _goes_on(session)
+        if session.doc.meta.status == "interrupted":
+            session.save(status="running", waiting=None)
         while not session.doc.ended:
             session.emit("phase_started", phase=session.doc.meta.phase, attempt=session.doc.meta.attempt)
             try:
-                waiting = await _PHASES[session.doc.meta.phase](session)
+                await _PHASES[session.doc.meta.phase](session)
             except PersonNeeded as error:
-                waiting = clarify(session, str(error), "kernel")
-            except LifeforceNeeded as error:
-                waiting = Waiting("lifeforce", str(error))
-            if waiting:
-                return _wait(session, waiting)
+                clarify(session, str(error), "kernel")
+    except Waiting as waiting:
+        return _wait(session, waiting)
     except LimitReached as error:
         finish(session, "exhausted", error=str(error))
     except NobodyLeft as error:
@@ -97,22 +96,13 @@ def _still_waits(session: Session) -> Waiting | None:
     return Waiting(str(waits["for"]), str(waits.get("question", "")))
 
 
-def _goes_on(session: Session) -> None:
-    """Record that a loop runs again that was interrupted."""
-    if session.doc.meta.status == "interrupted":
-        session.save(status="running", waiting=None)
-
-
 def _new_responder(session: Session, question: Note) -> bool:
     """Whether a rung takes over from the person who was asked, because it was configured meanwhile."""
-    ladder = session.run.ladder
     taker = lowest_rung(session)
-    if taker is None or ladder.rungs[taker].tier == "human":
+    if taker is None or taker.tier == "human":
         return False
-    section = session.doc.section(1)  # the question was only who could do this
-    notes = tuple(note for note in section.notes if note is not question)
-    session.doc = session.doc.with_section(1, replace(section, notes=notes))
-    session.meta(taker=ladder.rungs[taker].name)
+    session.leave_out(1, lambda note: note is question)  # it was only who could do this
+    session.meta(taker=taker.name)
     return True
 
 
@@ -128,38 +118,37 @@ def outcome(document: Document) -> Outcome:
     )
 
 
-async def decide(session: Session) -> Waiting | None:
+async def decide(session: Session) -> None:
     """UNDERSTAND and PLAN: both are parts of the first turn of an attempt."""
     taker = current_rung(session)
-    if taker is None and overseen(session.doc):
-        return clarify(session, session.doc.task, "kernel")
     if taker is None:
-        why = "no configured responder accepts this task; set a model, see `fractal doctor`"
-        finish(session, "failed", error=why)
-        return None
+        if overseen(session.doc):
+            clarify(session, session.doc.task, "kernel")
+        else:
+            why = "no configured responder accepts this task; set a model, see `fractal doctor`"
+            finish(session, "failed", error=why)
+        return
     session.run.catalogue.refresh()
-    session.meta(status="running", taker=session.run.ladder.rungs[taker].name, waiting=None)
-    return await turns(session)
+    session.meta(status="running", taker=taker.name, waiting=None)
+    await turns(session)
 
 
-async def do(session: Session) -> Waiting | None:
+async def do(session: Session) -> None:
     """Fill §3: run the steps that are ready until none is left."""
     if is_held(session.doc):
-        return Waiting("approval", PLAN_WAITS)
+        raise Waiting("approval", PLAN_WAITS)
     session.run.catalogue.refresh()
     if session.doc.note(2, "work"):
-        return await turns(session)
+        await turns(session)
+        return
     if asks := criteria.ask_for_checks(session):
-        return Waiting("approval", asks)
+        raise Waiting("approval", asks)
     if asks := ask_before_start(session):
-        return Waiting("approval", asks)
+        raise Waiting("approval", asks)
     await criteria.late_baseline(session)
-    waiting = await StepRunner(session).run()
-    if waiting:
-        return waiting
+    await StepRunner(session).run()
     session.save(phase="check", status="running", waiting=None)
     session.phase_finished("do", "")
-    return None
 
 
 def _wait(session: Session, waiting: Waiting) -> Waiting:
@@ -179,9 +168,7 @@ def next_prompt(session: Session, step: int = 0) -> tuple[str, Prompt]:
         raise UsageError(
             f"{session.id} has ended ({session.doc.meta.status}); no further prompt will be sent"
         )
-    taker = current_rung(session)
-    responder = None if taker is None else session.run.ladder.rungs[taker]
-    phase = session.doc.meta.phase
+    responder, phase = current_rung(session), session.doc.meta.phase
     if phase in ("understand", "plan") or (phase == "do" and session.doc.note(2, "work")):
         phase, step = TURN, last_turn(session.doc) + 1
         if responder and converses(responder):

@@ -1,8 +1,7 @@
-"""Whether a call can be made, and needs a person's approval: what it may do, and what was approved before."""
+"""Whether a call needs a person's approval: what it may do, and what was approved before."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +11,7 @@ from kernel.document.escaping import fingerprint, to_json
 from kernel.document.model import Step
 from kernel.document.redaction import redact
 from kernel.document.references import problem_in, references, substitute
-from kernel.errors import OperationFailed
 from kernel.loop.run_context import RunContext, Session
-from kernel.tools.state_machine import machine_state, refusal
 from kernel.tools.tool import Danger, Tool
 
 YES = "policy --yes"
@@ -29,57 +26,6 @@ CHECKS_WAIT = "the checks of this plan may run commands"
 """How the question begins that asks for the commands among a plan's criteria."""
 LABEL_CHARS = 300
 """Maximum characters of a call in what META says of a question. The runtime shows all of it."""
-
-
-async def check_call(session: Session, step: Step, tool: Tool, args: Mapping[str, Any]) -> None:
-    """Raise `OperationFailed` for a call that cannot be made, even with approval."""
-    if problem := tool.problem(args, filled=True):
-        raise OperationFailed(problem)
-    if tool.states:
-        now = machine_state(tool.states, tool.name, session.doc.steps.values())
-        if why := refusal(tool.states, now, str(args.get(tool.states.by))):
-            raise OperationFailed(f"{tool.name}: {why}")
-    most = session.run.bounds.same_failure
-    if failures_without_change(session, replace(step, args=args)) >= most:
-        raise OperationFailed(f"the same call failed {most} times already and is not tried again")
-    if not tool.draft and (why := await session.run.hooks.admitted(session.run, tool)):
-        raise OperationFailed(why)
-
-
-def failures_without_change(session: Session, step: Step) -> int:
-    """How often the same call has failed since the last step that may have removed the cause."""
-    tool = session.catalogue.tools.get(step.tool)
-    failed = 0
-    for _, each in sorted(session.doc.steps.items(), reverse=True):
-        if may_have_changed(session, each):
-            break
-        same = each.state == "failed" and each.tool == step.tool and each.args == step.args
-        # a refusal in a state of a machine that may have changed since does not count
-        failed += same and not (tool is not None and tool.states and each.origin == "kernel")
-    return failed
-
-
-def repeats(session: Session, step: Step) -> int:
-    """How often a call has come to the same in this attempt since the last step that did something new.
-
-    A change that comes to what the same change came to before is nothing new.
-    """
-    known: set[str] = set()
-    seen = Counter[str]()
-    for n, each in sorted(session.doc.steps.items()):
-        if n <= session.doc.meta.base or not each.ended:
-            continue
-        if may_have_changed(session, each) and each.outcome not in known:
-            seen.clear()
-        known.add(each.outcome)
-        seen[each.outcome] += 1
-    return seen[step.outcome]
-
-
-def may_have_changed(session: Session, step: Step) -> bool:
-    """Whether a step succeeded and may have changed something."""
-    tool = session.catalogue.tools.get(step.tool)
-    return step.state == "done" and (tool is None or tool.changes(step.args))
 
 
 def unapproved(

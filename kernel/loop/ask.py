@@ -7,19 +7,19 @@ rung that declines, fails or is unsure hands over to the next one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
-from pathlib import Path
 from typing import Any
 
 from kernel.asking.conversation import Sources, conversation, judgement
+from kernel.asking.forms import FORMS
 from kernel.asking.messages import fenced
 from kernel.asking.prompt import Prompt, drafted, form
-from kernel.asking.replies import Parse, parse_strictly, schema
-from kernel.asking.responder import DO, FREE, Ask, Question, Questioner, Reply, Responder, Usage, Waits
+from kernel.asking.replies import Parse, parse_strictly
+from kernel.asking.responder import DO, FREE, Ask, Interview, Questioner, Reply, Responder, Usage, Waits
 from kernel.asking.turn import TURN, TurnReply, typed
 from kernel.document.amounts import clamped, whole
 from kernel.document.model import Step, root_id
@@ -35,6 +35,7 @@ from kernel.errors import (
     explained,
     raised_as,
 )
+from kernel.events import Kind
 from kernel.loop.budget import (
     ROUNDING,
     Amount,
@@ -71,7 +72,7 @@ class NobodyLeft(Declined):
     """Every suitable rung has declined or failed."""
 
 
-class PersonNeeded(Exception):
+class PersonNeeded(FractalError):
     """The responder asks a person, and the loop has to wait. The message is the question."""
 
 
@@ -88,56 +89,52 @@ async def ask(
 
     Raises `PersonNeeded`, and `LifeforceNeeded` where no model is affordable: time helps, and not a person.
     """
-    rung = current_rung(session)
+    responder = current_rung(session)
     why = "no rung offers"
     unaffordable: LifeforceNeeded | None = None
-    while rung is not None:
-        responder = session.run.ladder.rungs[rung]
+    while responder is not None:
         if not answers_phase(responder, phase):  # a higher rung answers this phase; META keeps the taker
-            rung = higher_rung(session, rung, phase=phase)
+            responder = higher_rung(session, responder, phase=phase)
             continue
         step = await begin(session, responder) if begin else step
         session.emit("ask_started", phase=phase, step=step, rung=responder.name)
         try:
             answer = await _ask_rung(session, responder, phase, step, gate, evidence or {})
-            higher = higher_rung(session, rung, human=False, phase=phase)
+            higher = higher_rung(session, responder, human=False, phase=phase)
             unsure = phase != DO and _unsure(answer.reply)  # one call of a plan says nothing about the plan
             if higher is None or not unsure or _goes_up(session, higher, answer.reply):
                 return answer
             why = "unsure: it gave its plan a low confidence"
         except LifeforceNeeded as error:  # META keeps the taker, who goes on when there is lifeforce again
             unaffordable = unaffordable or error
-            rung = higher_rung(session, rung, human=False, phase=phase)
-            if rung is not None:
+            higher = higher_rung(session, responder, human=False, phase=phase)
+            if higher is not None:
                 session.answered(phase, responder.name, passed=str(error))
                 session.emit("warning", message=f"{responder.name} is skipped: {error}")
+            responder = higher
             continue
         except (ProviderError, ConfigurationError) as error:
-            higher = higher_rung(session, rung, human=False, phase=phase)
+            higher = higher_rung(session, responder, human=False, phase=phase)
             if higher is None:
                 raise
             why = str(error)
         except (Declined, ReplyError) as error:
-            higher = higher_rung(session, rung, phase=phase)
+            higher = higher_rung(session, responder, phase=phase)
             why = str(error)
-        hand_over(session, phase, rung, higher, why)
-        rung = higher
+        hand_over(session, phase, responder, higher, why)
+        responder = higher
     if unaffordable:
         raise unaffordable
     raise NobodyLeft(f"no configured responder could answer: {why}")
 
 
-def current_rung(session: Session) -> int | None:
+def current_rung(session: Session) -> Responder | None:
     """The rung of this attempt: the taker in META, else the lowest one that accepts the task."""
-    ladder = session.run.ladder
-    name = session.doc.meta.taker
-    for index, responder in enumerate(ladder):
-        if responder.name == name:
-            return index
-    return lowest_rung(session)
+    taker = session.doc.meta.taker
+    return next((rung for rung in session.run.ladder if rung.name == taker), None) or lowest_rung(session)
 
 
-def lowest_rung(session: Session) -> int | None:
+def lowest_rung(session: Session) -> Responder | None:
     """The lowest rung that accepts the task."""
     return session.run.ladder.taker(session.doc, suits=partial(_suits_tier, session))
 
@@ -158,9 +155,7 @@ def coded(responder: Responder | None) -> bool:
 
 def decider(session: Session) -> Responder | None:
     """The rung that took the last turn of this attempt, else the one that takes the first."""
-    taker = current_rung(session)
-    current = None if taker is None else session.run.ladder.rungs[taker]
-    return planner(session, session.doc.meta.attempt) or current
+    return planner(session, session.doc.meta.attempt) or current_rung(session)
 
 
 def reader(session: Session) -> Responder | None:
@@ -169,7 +164,9 @@ def reader(session: Session) -> Responder | None:
     return responder if converses(responder) else None
 
 
-def higher_rung(session: Session, rung: int, *, human: bool = True, phase: str = TURN) -> int | None:
+def higher_rung(
+    session: Session, rung: Responder, *, human: bool = True, phase: str = TURN
+) -> Responder | None:
     """The next rung that accepts the task and may answer the phase; `human=False` excludes people."""
 
     def suits(responder: Responder) -> bool:
@@ -194,20 +191,21 @@ def planner(session: Session, attempt: int) -> Responder | None:
     return next((rung for rung in session.run.ladder if rung.name in planned[-1:]), None)
 
 
-def hand_over(session: Session, phase: str, rung: int, higher: int | None, why: str) -> None:
+def hand_over(session: Session, phase: str, rung: Responder, higher: Responder | None, why: str) -> None:
     """Record in META that a rung passed and which one takes over, and emit a warning."""
-    ladder = session.run.ladder
-    name = ladder.rungs[rung].name
-    session.answered(phase, name, passed=why[:300])
+    session.answered(phase, rung.name, passed=why[:300])
     if higher is not None:
-        session.meta(taker=ladder.rungs[higher].name)
-    session.emit("warning", message=f"{name} gave up in {session.doc.meta.phase.upper()}: {why[:300]}")
+        session.meta(taker=higher.name)
+    session.emit("warning", message=f"{rung.name} gave up in {session.doc.meta.phase.upper()}: {why[:300]}")
 
 
-def _goes_up(session: Session, higher: int, turn: TurnReply) -> bool:
+def _goes_up(session: Session, higher: Responder, turn: TurnReply) -> bool:
     """Whether oversight, the next rung, reviews an uncertain plan instead of making another one."""
-    reviews = session.run.ladder.rungs[higher].tier == "oversight" and not turn.ends
-    return reviews and bool(session.run.hooks.review(session, turn.confidence))
+    return (
+        higher.tier == "oversight"
+        and not turn.ends
+        and bool(session.run.hooks.review(session, turn.confidence))
+    )
 
 
 def _unsure(reply: Any) -> bool:
@@ -225,17 +223,26 @@ async def _ask_rung(
     if isinstance(responder, Questioner):
         return await _interview(session, responder, phase, step, gate, evidence)
     refused: list[tuple[str, str]] = []
-    for turn in range(1 + session.run.bounds.repairs):
-        prompt = Prompt()
+
+    def prompted() -> tuple[Prompt, Ask]:
+        prompt, turn = Prompt(), len(refused)
         if responder.reads_prompt:
             prompt = prompt_of(session, responder, phase, step)
             prompt = with_refused(prompt, refused, _example(session, phase))
         request = _request(session, responder, phase, step, evidence)
         texts = {"system": prompt.system, "user": prompt.user, "tools": prompt.tools}
-        request = replace(request, turn=turn, sample=turn, messages=prompt.messages, **texts)
-        reply, reused = await _reply(session, responder, request)
-        if isinstance(reply, Waits):
-            raise PersonNeeded(reply.question)
+        return prompt, replace(request, turn=turn, sample=turn, messages=prompt.messages, **texts)
+
+    for _ in range(1 + session.run.bounds.repairs):
+        prompt, request = prompted()
+        window = responder.window
+        try:
+            reply, reused = await _reply(session, responder, request)
+        except ProviderError:
+            if responder.window >= window:
+                raise
+            prompt, request = prompted()  # its server says that it takes less: the prompt is made for that
+            reply, reused = await _reply(session, responder, request)
         _record(session, request, responder, reply, prompt.instruction_tokens, reused)
         try:
             if reply.truncated:
@@ -275,6 +282,11 @@ def prompt_of(
         except DocumentError:
             return result.result or ""  # the beginning; a step that needs the whole says what is missing
 
+    def picture(path: str) -> bytes | None:
+        with suppress(DocumentError):
+            return session.run.store.unshelve_bytes(path)
+        return None
+
     sources = Sources(
         session.catalogue,
         responder.count,
@@ -284,6 +296,8 @@ def prompt_of(
         window=responder.window,
         may_split=not session.atomic,
         enclosed=_enclosed(session),
+        sees=responder.sees,
+        picture=picture,
     )
     if phase == "check":
         return judgement(session.doc, sources)
@@ -328,8 +342,8 @@ def _request(
 ) -> Ask:
     """The ask of a phase, without a prompt. `DO` is a turn that is bound to the call of a planned step."""
 
-    def show(text: str) -> None:
-        session.emit("reply_delta", phase=phase, step=step, rung=responder.name, text=text)
+    def shown(kind: Kind) -> Pieces:
+        return Pieces(lambda text: session.emit(kind, phase=phase, step=step, rung=responder.name, text=text))
 
     kind = TURN if phase == DO else phase
     return Ask(
@@ -341,14 +355,15 @@ def _request(
         turn=0,
         system="",
         user="",
-        schema=schema("teach" if phase == "check" and session.teaches else kind),
+        schema=FORMS["teach" if phase == "check" and session.teaches else kind],
         words=form(session.doc, kind, session.catalogue),
         max_tokens=_longest(session, responder, phase),
         document=session.doc,
         bound=session.doc.planned[step].tool if phase == DO else "",
         evidence=evidence,
         rung=responder.name,
-        on_text=Pieces(show),
+        on_text=shown("reply_delta"),
+        on_thinking=shown("thinking_delta"),
         notify=lambda text: session.emit("warning", message=text),
     )
 
@@ -369,17 +384,15 @@ async def _interview(
 ) -> Answer:
     """Let a responder answer by questions. Each one is logged, charged and recorded."""
 
-    async def put(request: Ask, instructions: str) -> Reply:
+    async def asked(request: Ask, instructions: str) -> Reply:
         reply, reused = await _reply(session, responder, request)
-        if isinstance(reply, Waits):
-            raise PersonNeeded(reply.question)
         _record(session, request, responder, reply, responder.count(instructions), reused)
         return reply
 
-    interview = Questions(session, _request(session, responder, phase, step, evidence), put)
+    interview = _interview_of(session, _request(session, responder, phase, step, evidence), asked)
     try:
         value = typed(interview.ask.phase, await responder.fill(interview))
-    except (FractalError, PersonNeeded, LifeforceNeeded):
+    except FractalError:
         raise
     except Exception as error:
         raise Declined(explained(error)) from error
@@ -392,63 +405,33 @@ async def _interview(
 
 def next_question(session: Session, responder: Questioner, phase: str, step: int) -> Ask | None:
     """The next question of a responder that answers by questions; None if it asks none any more."""
-    asked: list[Ask] = []
+    open_: list[Ask] = []
 
-    async def put(request: Ask, instructions: str) -> Reply:
+    async def asked(request: Ask, instructions: str) -> Reply:
         if reply := session.run.log.reply(request.key):
             return reply
-        asked.append(request)
+        open_.append(request)
         raise Declined("only looked at")
 
-    filling = responder.fill(Questions(session, _request(session, responder, phase, step, {}), put))
+    filling = responder.fill(_interview_of(session, _request(session, responder, phase, step, {}), asked))
     with suppress(StopIteration, FractalError):
         filling.send(None)  # nothing in it waits: it runs to its end
     filling.close()
-    return asked[0] if asked else None
+    return open_[0] if open_ else None
 
 
-class Questions:
-    """The interview of a phase, over its session."""
+def _interview_of(session: Session, request: Ask, asked: Callable[[Ask, str], Awaitable[Reply]]) -> Interview:
+    """The interview of a phase."""
 
-    def __init__(self, session: Session, ask: Ask, put: Callable[[Ask, str], Awaitable[Reply]]) -> None:
-        self.ask = ask
-        self.count = 0  # questions so far
-        self._session, self._put = session, put
+    def instructions(name: str) -> str:
+        return session.catalogue.text(f"phases/micro/{name}.md", drafted=drafted(session.doc))
 
-    @property
-    def folder(self) -> Path:
-        """The folder of the run."""
-        return self._session.run.folder
+    def result(step: int) -> str:
+        found = session.doc.steps.get(step)
+        return session.whole(found) if found and found.result is not None else ""
 
-    @property
-    def hidden(self) -> Collection[Path]:
-        """Files and folders inside it that are not shown: the system and the records of runs."""
-        return {*self._session.run.protected, *self._session.run.private}
-
-    def instructions(self, name: str) -> str:
-        """The text of `phases/micro/NAME.md`."""
-        return self._session.catalogue.text(f"phases/micro/{name}.md", drafted=drafted(self.ask.document))
-
-    def result(self, step: int) -> str:
-        """The whole result of a step; "" if it has none."""
-        found = self._session.doc.steps.get(step)
-        return self._session.whole(found) if found and found.result is not None else ""
-
-    async def put(self, question: Question) -> Reply:
-        """Put a question: an ask with the phase's place and the question's number."""
-        request = replace(
-            self.ask,
-            turn=self.count,
-            user=question.text,
-            form=question.form,
-            sample=question.sample,
-            max_tokens=question.max_tokens,
-        )
-        self.count += 1
-        reply = await self._put(request, question.instructions)
-        if question.form.kind == "choice":
-            return replace(reply, text=question.form.chosen(reply.text))
-        return reply
+    hidden = {*session.run.protected, *session.run.private}
+    return Interview(request, session.run.folder, hidden, instructions, result, asked)
 
 
 async def parsed_reply(parse: Parse, phase: str, text: str, gate: Gate | None) -> Any:
@@ -471,14 +454,17 @@ def _said_in_text(data: Mapping[str, Any]) -> Mapping[str, Any]:
     return data
 
 
-async def _reply(session: Session, responder: Responder, request: Ask) -> tuple[Reply | Waits, bool]:
-    """The logged reply, or a new one; and whether it was logged.
+async def _reply(session: Session, responder: Responder, request: Ask) -> tuple[Reply, bool]:
+    """The logged reply, or a new one; and whether it was logged. Raises `PersonNeeded`.
 
     A call is reserved and logged before it is made, and charged before its reply is parsed.
     """
     if not responder.reads_prompt:
         with raised_as(Declined):
-            return await responder.answer(request), False
+            reply = await responder.answer(request)
+        if isinstance(reply, Waits):
+            raise PersonNeeded(reply.question)
+        return reply, False
     log = session.run.log
     key = request.key
     if earlier := log.reply(key):
@@ -490,8 +476,9 @@ async def _reply(session: Session, responder: Responder, request: Ask) -> tuple[
     try:
         with session.run.clock.patient() if responder.patient else nullcontext(), raised_as(ProviderError):
             reply = await responder.answer(request)
-        if isinstance(request.on_text, Pieces):
-            request.on_text.end()
+        for pieces in (request.on_thinking, request.on_text):
+            if isinstance(pieces, Pieces):
+                pieces.end()
     except asyncio.CancelledError:
         raise  # the call may have cost something: without a log record of its end, it is charged in full
     except Exception as error:
@@ -501,7 +488,7 @@ async def _reply(session: Session, responder: Responder, request: Ask) -> tuple[
         raise
     if isinstance(reply, Waits):
         log.failed(key, f"waits for {reply.reason}")
-        return reply, False
+        raise PersonNeeded(reply.question)
     usage = with_lifeforce(responder, _valid_usage(reply.usage, most), session.run.limit)
     reply = replace(reply, usage=usage)
     log.replied(key, reply)
@@ -562,22 +549,19 @@ def _record(
     session: Session, request: Ask, responder: Responder, reply: Reply, instructions: int, reused: bool
 ) -> None:
     usage = reply.usage
-    instructions = min(
-        instructions, usage.prompt_tokens
-    )  # instructions are estimated, prompt tokens are exact
-    figures: dict[str, Any] = {"model": reply.model}
-    if responder.reads_prompt:
-        figures |= {
-            "calls": usage.calls,
-            "prompt": usage.prompt_tokens,
-            "cached": usage.cached_tokens,
-            "instr": instructions,
-            "out": usage.completion_tokens,
-            "usd": usage.usd,
-        }
-    unpriced = responder.reads_prompt and usage.usd is None
-    figures = {key: value for key, value in figures.items() if value or key == "model"}
-    session.answered(request.part, responder.name, **figures, **({"usd": None} if unpriced else {}))
+    instructions = min(instructions, usage.prompt_tokens)  # they are estimated, prompt tokens are exact
+    figures: dict[str, Any] = {
+        "calls": usage.calls,
+        "prompt": usage.prompt_tokens,
+        "cached": usage.cached_tokens,
+        "instr": instructions,
+        "out": usage.completion_tokens,
+        "usd": usage.usd,
+    }
+    counted = {key: value for key, value in figures.items() if value or value is None}
+    session.answered(
+        request.part, responder.name, model=reply.model, **(counted if responder.reads_prompt else {})
+    )
     session.emit(
         "ask_finished",
         phase=request.part,

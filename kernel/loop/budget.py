@@ -14,13 +14,13 @@ from typing import Any
 
 from kernel.asking.responder import Responder, Usage
 from kernel.document.model import Document, Step
-from kernel.errors import LimitReached
+from kernel.errors import FractalError, LimitReached
 from kernel.store.call_log import Totals
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Every limit of the loop, with its default. Source: kernel.md, "Bounds"; the seed's §4.4 and §9."""
+    """Every limit of the loop, with its default. See docs/configuration.md."""
 
     max_depth: int = 3  # from this depth on, a loop is atomic: it has no children
     context_system: int = 3000  # tokens of work context at depth 0 (3150 less base and phase)
@@ -124,13 +124,26 @@ def reserve_for_checks(spent: Amount, checks: int) -> Amount:
     return Amount(0, ceil(spent.tokens * each), spent.usd * each)
 
 
-class LifeforceNeeded(Exception):
+class Waiting(FractalError):
+    """The loop waits until children end, or a person answers or approves. It keeps nothing in memory.
+
+    It is raised where that is found out, and `advance` returns it.
+    """
+
+    def __init__(self, on: str, question: str = "") -> None:
+        super().__init__(question)
+        self.on = on  # children, person, approval, lifeforce
+        self.question = question
+
+
+class LifeforceNeeded(Waiting):
     """Nothing that could go on is affordable: the loop waits until time has restored lifeforce."""
 
     def __init__(self, what: str, needed: float, left: float) -> None:
         super().__init__(
+            "lifeforce",
             f"{what} costs {needed:g} lifeforce, and {max(left, 0.0):g} is left; time restores it, "
-            "for one run up to `per_run`"
+            "for one run up to `per_run`",
         )
 
 
@@ -147,7 +160,7 @@ def free_calls(document: Document, spent_by: Callable[[str], Amount]) -> int:
     `spent_by` returns the spending of a loop and its descendants, in which an open call counts in full.
     """
     shares = open_shares(document.steps.values())
-    assigned = sum(share - spent_by(step.link.removesuffix(".md")).calls for step, share in shares)
+    assigned = sum(share - spent_by(step.child).calls for step, share in shares)
     return Amount.limit(document.meta.budget).calls - spent_by(document.meta.id).calls - assigned
 
 

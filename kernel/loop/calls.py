@@ -1,19 +1,26 @@
-"""The calls of a turn as steps of §2. A call that cannot be made is a failed step: its fault is a result."""
+"""Calls: those of a turn as steps of §2, whether one can be made, and what equal ones have come to before.
+
+A call that cannot be made is a failed step: its fault is a result.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from posixpath import normpath
 from typing import Any, cast
 
 from kernel.asking.conversation import guidance_of
-from kernel.asking.replies import Call, in_words, step_faults
+from kernel.asking.replies import PlanStep, in_words, step_faults
 from kernel.asking.turn import SUBTASK, USE, Wanted
 from kernel.document.model import Step
 from kernel.document.references import references
+from kernel.errors import OperationFailed
 from kernel.loop.child import tasks
 from kernel.loop.run_context import Session, unready
+from kernel.tools.state_machine import machine_state, refusal
+from kernel.tools.tool import Tool
 
 
 def plan_calls(session: Session, calls: Sequence[Wanted], turn: int) -> None:
@@ -105,8 +112,9 @@ def _without_call(session: Session, call: Wanted, step: Step) -> Step | None:
         if tool is None:
             return replace(step, **known, state="failed", result=f"error: {catalogue.unknown(name)}")
         return replace(step, **known, state="done", result=guidance_of(tool, catalogue))
-    plain = Call.model_construct(tool="" if call.subtask else call.tool, args=call.args, subtask=call.subtask)
-    faults = step_faults(plain.step, "this call", catalogue, not session.atomic, tasks=tasks(session))
+    said = {"subtask": call.subtask} if call.subtask else {"tool": call.tool, "args": call.args}
+    plain = PlanStep.model_construct(None, **said)
+    faults = step_faults(plain, "this call", catalogue, not session.atomic, tasks=tasks(session))
     if call.subtask and call.tool and not catalogue.guided(call.tool):
         faults.append(f"{call.tool} is no guided tool; leave `tool` out, or call it yourself")
     if problem := unready(session, call.args):
@@ -116,3 +124,57 @@ def _without_call(session: Session, call: Wanted, step: Step) -> Step | None:
         text = "; ".join(faults).removeprefix("this call: ")
         return replace(step, args=args, state="failed", result=f"error: {text}")
     return None
+
+
+# ---- whether a call can be made, and what calls have come to ---------------------------------------------
+
+
+async def check_call(session: Session, step: Step, tool: Tool, args: Mapping[str, Any]) -> None:
+    """Raise `OperationFailed` for a call that cannot be made, even with approval."""
+    if problem := tool.problem(args, filled=True):
+        raise OperationFailed(problem)
+    if tool.states:
+        now = machine_state(tool.states, tool.name, session.doc.steps.values())
+        if why := refusal(tool.states, now, str(args.get(tool.states.by))):
+            raise OperationFailed(f"{tool.name}: {why}")
+    most = session.run.bounds.same_failure
+    if failures_without_change(session, replace(step, args=args)) >= most:
+        raise OperationFailed(f"the same call failed {most} times already and is not tried again")
+    if not tool.draft and (why := await session.run.hooks.admitted(session.run, tool)):
+        raise OperationFailed(why)
+
+
+def failures_without_change(session: Session, step: Step) -> int:
+    """How often the same call has failed since the last step that may have removed the cause."""
+    tool = session.catalogue.tools.get(step.tool)
+    failed = 0
+    for _, each in sorted(session.doc.steps.items(), reverse=True):
+        if may_have_changed(session, each):
+            break
+        same = each.state == "failed" and each.tool == step.tool and each.args == step.args
+        # a refusal in a state of a machine that may have changed since does not count
+        failed += same and not (tool is not None and tool.states and each.origin == "kernel")
+    return failed
+
+
+def repeats(session: Session, step: Step) -> int:
+    """How often a call has come to the same in this attempt since the last step that did something new.
+
+    A change that comes to what the same change came to before is nothing new.
+    """
+    known: set[str] = set()
+    seen = Counter[str]()
+    for n, each in sorted(session.doc.steps.items()):
+        if n <= session.doc.meta.base or not each.ended:
+            continue
+        if may_have_changed(session, each) and each.outcome not in known:
+            seen.clear()
+        known.add(each.outcome)
+        seen[each.outcome] += 1
+    return seen[step.outcome]
+
+
+def may_have_changed(session: Session, step: Step) -> bool:
+    """Whether a step succeeded and may have changed something."""
+    tool = session.catalogue.tools.get(step.tool)
+    return step.state == "done" and (tool is None or tool.changes(step.args))

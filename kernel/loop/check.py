@@ -11,17 +11,17 @@ from dataclasses import asdict, replace
 
 from kernel.asking.conversation import by_turns, turn_of
 from kernel.asking.prompt import NOT_YET
-from kernel.asking.replies import Call, Verdict
+from kernel.asking.replies import Look, Verdict
 from kernel.asking.responder import Questioner
 from kernel.asking.turn import TURN
 from kernel.document.escaping import to_json
 from kernel.document.model import Note, Section, Step
 from kernel.document.texts import cut, reason
 from kernel.errors import DocumentError, FractalError, OperationFailed, ReplyError
-from kernel.loop.approval import check_call, unapproved
+from kernel.loop.approval import unapproved
 from kernel.loop.ask import Gate, answers_phase, ask, current_rung, higher_rung, planner, reader
+from kernel.loop.calls import check_call
 from kernel.loop.criteria import Evidence, Finding, gather, proven, proves
-from kernel.loop.do import SUCCEEDED, Waiting
 from kernel.loop.end import attempt_notes, clarify, escalate, finish, next_rung
 from kernel.loop.operation import operate, recorded_outcome
 from kernel.loop.proof import doubt, judged_steps, says_nothing_known, shown, unrepaired
@@ -92,7 +92,7 @@ def _no_answer_yet(session: Session, turn: int, proposed: Note, hears: bool) -> 
     """Why what a turn proposes is no answer yet: a call beside it failed, or it says nothing; "" if it is."""
     calls = {n: step for n, step in session.doc.planned.items() if turn_of(step) == turn}
     made = (session.doc.steps.get(n, step) for n, step in calls.items())
-    if failed := next((step for step in made if step.state not in SUCCEEDED), None):
+    if failed := next((step for step in made if not step.succeeded), None):
         return CALL_FAILED if hears else f"step {failed.n} failed"
     if not proposed.text.strip():
         return NO_ANSWER if hears else "it gives no answer"
@@ -123,7 +123,7 @@ def _failure(finding: Finding) -> str:
 # ---- a plan whose steps have ended, and what is left to a model ------------------------------------------
 
 
-async def check(session: Session) -> Waiting | None:
+async def check(session: Session) -> None:
     """Fill §4: judge the evidence. The gate is ACCEPT, RETRY or ESCALATE."""
     if session.atomic and not by_turns(session.doc) and not session.doc.note(2, "success criteria"):
         return _judge_call(session)
@@ -144,7 +144,7 @@ async def check(session: Session) -> Waiting | None:
             return await _decide(session, verdict, "kernel", findings, said.origin if said else "kernel")
     evidence = {
         "criteria": [asdict(finding) for finding in findings],
-        "failed_steps": [step.n for step in judged_steps(session.doc) if step.state not in SUCCEEDED],
+        "failed_steps": [step.n for step in judged_steps(session.doc) if not step.succeeded],
         "changes": session.doc.text(4, "changes").splitlines(),
     }
     broken = any(finding.after is False for finding in findings)
@@ -162,7 +162,7 @@ async def check(session: Session) -> Waiting | None:
 def _judge_call(session: Session) -> None:
     """CHECK by code of a loop that is one call (`fractal tools call`): it ends as the call did."""
     step = session.doc.steps[max(session.doc.steps)]
-    good = step.state in SUCCEEDED
+    good = step.succeeded
     record_inputs(session, "check")
     session.note(4, "decision", "ACCEPT" if good else "ESCALATE")
     if good:
@@ -255,7 +255,7 @@ def _gate(session: Session, broken: bool) -> Gate:
     return gate
 
 
-async def _check_look(session: Session, look: Call) -> None:
+async def _check_look(session: Session, look: Look) -> None:
     """Raise `ReplyError` for a look that may not be taken: it changes nothing, and there is one."""
     if session.doc.note(4, "look"):
         raise ReplyError("there was one look already; decide")
@@ -276,7 +276,7 @@ async def _check_look(session: Session, look: Call) -> None:
         raise ReplyError(f"{tool.name} needs a person's approval here; decide without it")
 
 
-async def _look(session: Session, look: Call) -> None:
+async def _look(session: Session, look: Look) -> None:
     tool = session.catalogue.get(look.tool)
     last = max([*session.doc.planned, *session.doc.steps], default=0)
     step = Step(last + 1000 * session.doc.meta.attempt, "running", tool.name, look.args)  # an unused number
@@ -295,7 +295,7 @@ async def _look(session: Session, look: Call) -> None:
 
 async def _decide(
     session: Session, verdict: Verdict, origin: str, findings: Sequence[Finding], author: str = ""
-) -> Waiting | None:
+) -> None:
     """Record a verdict and carry it out; `author` is the origin of its output if that is another."""
     session.note(4, "validation", verdict.validation, origin)
     if verdict.issues:
@@ -363,7 +363,7 @@ def _accept(
 
 def _how(step: Step) -> str:
     """How a step failed, in one line."""
-    if step.state in SUCCEEDED:
+    if step.succeeded:
         return "was accepted although a step of its own had failed"
     return f"{step.state}: {reason(step.result or '')[:160]}"
 
@@ -385,12 +385,11 @@ def _retried(session: Session) -> int:
 
 def _hand_up_for_retry(session: Session) -> None:
     """Give the next attempt to the next rung, unless that is a person. Code never retries itself."""
-    taker, rungs = current_rung(session), session.run.ladder.rungs
-    if taker is None or isinstance(rungs[taker], Questioner):
+    taker = current_rung(session)
+    if taker is None or isinstance(taker, Questioner):
         return
-    higher = higher_rung(session, taker, human=not rungs[taker].reads_prompt)
-    if higher is not None:
-        session.meta(taker=rungs[higher].name)
+    if higher := higher_rung(session, taker, human=not taker.reads_prompt):
+        session.meta(taker=higher.name)
 
 
 async def _undo(session: Session) -> None:

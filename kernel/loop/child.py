@@ -27,7 +27,7 @@ _LEVELS = ("system", "tool", "operation")
 def share_of(session: Session, step: Step, children: int, asks: int = 0) -> dict[str, Any]:
     """The share of a step's child: its calls, its work context in tokens, and the maximum depth."""
     # also the calls already made by this child, or by an earlier one at its place
-    made = session.spent_by(step.link.removesuffix(".md")).calls
+    made = session.spent_by(step.child).calls
     calls = made + equal_share(session.free_calls(), max(children, 1), asks)
     depth = session.doc.meta.depth + 1
     passed = sum(estimate_tokens(note.text) for note in _context(session, step) if note.key != BACKGROUND)
@@ -214,10 +214,5 @@ def _within(loop_id: str, other: str) -> bool:
 
 
 def _with_result(session: Session, step: Step, text: str) -> Step:
-    limit = session.run.bounds.result_chars
-    evidence = dict(step.evidence)
-    text = session.run.store.exact.conceal(text)
-    if len(text) > limit:
-        evidence["whole"] = session.run.store.shelve(f"{step.link.removesuffix('.md')}.result.txt", text)
-        text = cut(text, limit, evidence["whole"])
-    return replace(step, result=text, origin=f"tool:{step.tool or 'task'}", evidence=evidence)
+    step = replace(step, origin=f"tool:{step.tool or 'task'}")
+    return session.with_result(step, text, f"{step.child}.result.txt")

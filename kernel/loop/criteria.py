@@ -24,7 +24,6 @@ from kernel.errors import (
     ReplyError,
 )
 from kernel.loop.approval import APPROVED, CHECKS_WAIT, unapproved
-from kernel.loop.do import SUCCEEDED
 from kernel.loop.hooks import AtStart, FolderChanges, Proved
 from kernel.loop.run_context import Session, results_of, skills_of
 
@@ -320,7 +319,7 @@ async def _now(session: Session, finding: Finding, since: FolderChanges | None) 
 
     def result_of(n: int) -> str | None:
         step = session.doc.steps.get(n)
-        return session.whole(step) if step and step.state in SUCCEEDED else None
+        return session.whole(step) if step and step.succeeded else None
 
     return await session.run.hooks.criterion(criterion, context, result_of, since)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from graphlib import CycleError, TopologicalSorter
 
@@ -25,10 +25,10 @@ from kernel.errors import (
     raised_as,
 )
 from kernel.loop import reuse
-from kernel.loop.approval import approval, check_call
+from kernel.loop.approval import approval
 from kernel.loop.ask import Answer, NobodyLeft, PersonNeeded, ask
-from kernel.loop.budget import LifeforceNeeded
-from kernel.loop.calls import unwrapped
+from kernel.loop.budget import Waiting
+from kernel.loop.calls import check_call, unwrapped
 from kernel.loop.child import (
     child_document,
     child_id_at,
@@ -42,15 +42,6 @@ from kernel.loop.operation import may_change, operate, recover_call, warn_of_wai
 from kernel.loop.run_context import Session, results_of, unready
 from kernel.store.files import missing
 from kernel.tools.tool import Tool
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """The loop waits until children end, or a person answers or approves. It keeps nothing in memory."""
-
-    on: str  # children, person, approval, lifeforce
-    question: str = ""
-
 
 Call = tuple[Step, Tool, Mapping[int, str]]
 """A step with its final arguments, its tool, and the results passed to its command by step number."""
@@ -79,15 +70,15 @@ def _skips(reply: TurnReply) -> bool:
     return bool(reply.done and reply.done.why and not reply.calls)
 
 
-async def _arguments(session: Session, step: Step) -> Step | Waiting:
-    """The step with its arguments; an ended step if it is skipped or blocked; a wait for a person."""
+async def _arguments(session: Session, step: Step) -> Step:
+    """The step with its arguments; an ended step if it is skipped or blocked. Raises `Waiting`."""
     asked = open_question(session.doc)
     if asked and asked.origin != "kernel":
-        return Waiting("person", asked.text)
+        raise Waiting("person", asked.text)
     answer = await _ask_for_call(session, step)
     turn: TurnReply = answer.reply
     if turn.question:
-        return _ask_person(session, turn.question, answer.origin)
+        raise _asked_person(session, turn.question, answer.origin)
     if turn.done and _skips(turn):
         return replace(step, state="skipped", result=turn.done.why, origin=answer.origin)
     if turn.cannot:
@@ -96,8 +87,8 @@ async def _arguments(session: Session, step: Step) -> Step | Waiting:
     return replace(step, args=unwrapped(turn.calls[0]).args, evidence=evidence)
 
 
-async def prepare_call(session: Session, step: Step, tool: Tool, again: Step | None) -> Call | Step | Waiting:
-    """The call of a step that may start now; an ended step if no call is needed; or a wait for a person.
+async def prepare_call(session: Session, step: Step, tool: Tool, again: Step | None) -> Call | Step:
+    """The call of a step that may start now; an ended step if no call is needed. Raises `Waiting`.
 
     References in its arguments are filled in once, so that the approved arguments are the executed ones.
     `again` is the earlier entry in §3 of a step that is repeated.
@@ -113,10 +104,8 @@ async def prepare_call(session: Session, step: Step, tool: Tool, again: Step | N
         try:
             with_arguments = await _arguments(session, step)
         except PersonNeeded as error:
-            return _ask_person(session, str(error))
-        except LifeforceNeeded as error:
-            return Waiting("lifeforce", str(error))
-        if isinstance(with_arguments, Waiting) or with_arguments.ended:
+            raise _asked_person(session, str(error)) from None
+        if with_arguments.ended:
             return with_arguments
         step = with_arguments
         tool = session.catalogue.get(step.tool)
@@ -128,16 +117,15 @@ async def prepare_call(session: Session, step: Step, tool: Tool, again: Step | N
     filled = replace(step, args=args, evidence={**step.evidence, **reuse.recorded_inputs(session, step.n)})
     if not begun:
         earlier = reuse.earlier_outcome(session, filled, again, tool.repeatable(args))
-        if earlier is not None:
-            return Waiting("person", earlier) if isinstance(earlier, str) else earlier
+        if isinstance(earlier, str):
+            raise Waiting("person", earlier)
+        if earlier:
+            return earlier
     await _look_for_large(session, filled, tool)
     allowed, asks = approval(session, filled, tool, args, results)
     if asks:
-        return Waiting("approval", asks)
-    try:
-        session.pay(allowed, tool)
-    except LifeforceNeeded as error:
-        return Waiting("lifeforce", str(error))
+        raise Waiting("approval", asks)
+    session.pay(allowed, tool)
     return replace(allowed, state="running", result=None), tool, results
 
 
@@ -155,7 +143,7 @@ def open_question(document: Document) -> Note | None:
     return said[-1] if said and said[-1].key == "question" else None
 
 
-def _ask_person(session: Session, question: str, origin: str = "kernel") -> Waiting:
+def _asked_person(session: Session, question: str, origin: str = "kernel") -> Waiting:
     """Write the root's question into §1, where its answer is read. A child's step fails with the question."""
     if not session.root:
         raise OperationFailed(f"a question only a person can answer: {question}")
@@ -166,9 +154,6 @@ def _ask_person(session: Session, question: str, origin: str = "kernel") -> Wait
         session.note(1, "question", question, origin)
         session.save()
     return Waiting("person", question)
-
-
-SUCCEEDED = frozenset({"done", "skipped"})
 
 
 class StepRunner:
@@ -183,10 +168,9 @@ class StepRunner:
         self.needs: dict[int, set[int]] = {}  # of each step that had not ended at the beginning
         self.order = TopologicalSorter[int]()
 
-    async def run(self) -> Waiting | None:
-        """Run until every step has ended (None) or the loop has to wait."""
-        if waiting := await self._recover():
-            return waiting
+    async def run(self) -> None:
+        """Run until every step has ended. Raises `Waiting` if the loop has to wait."""
+        await self._recover()
         self.needs = {n: reuse.waits_for(self.session, n) for n in self._open()}
         at_work = {n for n in self.needs if self._state(n) == "running"}
         self.order = TopologicalSorter(
@@ -195,17 +179,17 @@ class StepRunner:
         try:
             with suppress(CycleError):  # the steps of a cycle never become ready
                 self.order.prepare()
-            return await self._run()
+            await self._run()
         finally:
             for task in self.tasks.values():
                 task.cancel()
             await asyncio.gather(*self.tasks.values(), return_exceptions=True)
 
-    async def _run(self) -> Waiting | None:
+    async def _run(self) -> None:
         while True:
             self._sort_ready()
             self._fold_children()
-            self.waiting = self.waiting or await self._start_ready()
+            await self._start_ready()
             if self.tasks:
                 self.session.flush()
                 await asyncio.wait(self.tasks.values(), return_when=asyncio.FIRST_COMPLETED)
@@ -216,7 +200,9 @@ class StepRunner:
                         planned = self.session.doc.planned[n]
                         self.session.end(replace(planned, state="struck", result="skipped: dependency cycle"))
                 self.session.flush()
-                return self.waiting or (Waiting("children") if self.children else None)
+                if self.waiting or self.children:
+                    raise self.waiting or Waiting("children")
+                return
 
     def _step(self, n: int) -> Step:
         return self.session.doc.steps.get(n) or self.session.doc.planned[n]
@@ -234,7 +220,7 @@ class StepRunner:
         while ready := self.order.get_ready():
             for n in ready:
                 step = self._step(n)
-                lost = [need for need in sorted(self.needs[n]) if self._state(need) not in SUCCEEDED]
+                lost = [need for need in sorted(self.needs[n]) if not self._step(need).succeeded]
                 if step.share is not None and step.state == "running":
                     self.children.add(n)
                 elif step.state == "running" or not lost or self._only_waits(step):
@@ -250,25 +236,26 @@ class StepRunner:
 
     # ---- starting ----
 
-    async def _start_ready(self) -> Waiting | None:
+    async def _start_ready(self) -> None:
         """Start steps up to the limit of parallel ones. A step that ends at once may enable others."""
-        while len(self.tasks) + len(self.children) < self.session.run.bounds.side_by_side:
+        most = self.session.run.bounds.side_by_side
+        while not self.waiting and len(self.tasks) + len(self.children) < most:
             self._sort_ready()
             if (n := next((n for n in self.ready if not self._must_wait(n)), None)) is None:
                 break
             self.ready.remove(n)
             step = self._step(n)
             with self._failing(step):
-                if waiting := await self._start(step):
-                    return waiting
-        return None
+                await self._start(step)
 
     @contextmanager
     def _failing(self, step: Step) -> Generator[None]:
-        """Record an error of a step as its failure; errors of the whole run are raised."""
+        """Record an error of a step as its failure, and what it waits for; the rest is raised."""
         try:
             with raised_as(OperationFailed):
                 yield
+        except Waiting as waiting:
+            self.waiting = waiting
         except (LimitReached, OperationFailed, DocumentError, NobodyLeft) as error:
             # at a limit open children continue; CHECK has its own call and judges what was done
             self._fail(step, str(error), limit=isinstance(error, LimitReached))
@@ -279,17 +266,18 @@ class StepRunner:
         running = [self._step(each).tool for each in self.tasks]
         return tool is not None and bool(tool.states) and tool.name in running
 
-    async def _start(self, step: Step) -> Waiting | None:
+    async def _start(self, step: Step) -> None:
         if step.state == "stale" and not reuse.why_stale(self.session, step.n):
             self._end(reuse.restored(self.session, step))
-            return None
+            return
         again = step if step.result is not None else None  # done before, and repeated after an edit
         if again:
             step = self.session.doc.planned[step.n]
         tool = self._tool(step) if step.tool else None
         if tool is None or tool.guided:
-            return self._start_child(step, again)
-        return await self._start_operation(step, tool, again)
+            self._start_child(step, again)
+        else:
+            await self._start_operation(step, tool, again)
 
     def _tool(self, step: Step) -> Tool:
         """The tool of a step. One that does not ship with Fractal is read from disk again."""
@@ -298,28 +286,25 @@ class StepRunner:
             self.session.run.catalogue.refresh()
         return self.session.catalogue.get(step.tool)
 
-    async def _start_operation(self, step: Step, tool: Tool, again: Step | None) -> Waiting | None:
+    async def _start_operation(self, step: Step, tool: Tool, again: Step | None) -> None:
         call = await prepare_call(self.session, step, tool, again)
-        if isinstance(call, Waiting):
-            return call
         if isinstance(call, Step):
             self._end(call)
-            return None
+            return
         self.tasks[step.n] = asyncio.create_task(operate(self.session, *call))
         await asyncio.sleep(0)  # the task writes its entry, so that §3 usually keeps the order of the plan
-        return None
 
-    def _start_child(self, step: Step, again: Step | None) -> Waiting | None:
+    def _start_child(self, step: Step, again: Step | None) -> None:
         session = self.session
         step = replace(step, state="running", what=session.filled(step.what))
         child_id = child_id_at(session, step)
         step = replace(step, link=f"{child_id}.md")
         earlier = reuse.earlier_outcome(session, step, again, repeatable_below(session, child_id))
         if isinstance(earlier, str):
-            return Waiting("person", earlier)
+            raise Waiting("person", earlier)
         if earlier:
             self._end(earlier)
-            return None
+            return
         # a child whose step entry was lost continues with a new share
         child = session.run.store.load(child_id) if session.run.store.exists(child_id) else None
         made_from = {**reuse.recorded_inputs(session, step.n), **drafts_used(session, step)}
@@ -335,7 +320,6 @@ class StepRunner:
         # first the parent's entry, then the child, then the wake
         session.flush(*([] if again else [child]), wake=(child_id,))
         session.emit("step_started", step=step.n, tool=step.tool or "subtask", args={"task": step.what})
-        return None
 
     def _is_child(self, n: int) -> bool:
         step = self.session.doc.planned[n]
@@ -357,7 +341,7 @@ class StepRunner:
 
     def _fold_children(self) -> None:
         for step in [self._step(n) for n in sorted(self.children)]:
-            child_id = step.link.removesuffix(".md")
+            child_id = step.child
             try:
                 child = self.session.run.store.ended(child_id)
             except DocumentError as error:
@@ -394,13 +378,13 @@ class StepRunner:
 
     def _unknown(self, step: Step, why: str) -> None:
         if step.share is not None:  # its spending is known from the log, even without a readable document
-            spent = self.session.run.log.spent_by(step.link.removesuffix(".md")).as_dict()
+            spent = self.session.run.log.spent_by(step.child).as_dict()
             step = replace(step, evidence={**step.evidence, "spent": spent})
         self._end(replace(step, state="unknown", result=why, origin="kernel"))
 
     # ---- after an interruption ----
 
-    async def _recover(self) -> Waiting | None:
+    async def _recover(self) -> None:
         """Determine what happened to the steps that an earlier process had started."""
         for n in self._open():
             step = self.session.doc.steps.get(n)
@@ -408,13 +392,12 @@ class StepRunner:
                 continue
             if step.share is not None:
                 self._recover_child(step)
-            elif waiting := await self._recover_operation(step):
-                return waiting
-        return None
+            else:
+                await self._recover_operation(step)
 
     def _recover_child(self, step: Step) -> None:
         store = self.session.run.store
-        child_id = step.link.removesuffix(".md")
+        child_id = step.child
         if store.exists(child_id):
             return
         asked, acted = traces(self.session, child_id)
@@ -428,7 +411,7 @@ class StepRunner:
         # usually the process died between the parent's entry and the child's document
         self.session.flush(child_document(self.session, step), wake=(child_id,))
 
-    async def _recover_operation(self, step: Step) -> Waiting | None:
+    async def _recover_operation(self, step: Step) -> None:
         if (snapshots := self.session.run.snapshots) and "tree_after" not in step.evidence:
             async with snapshots.turn():
                 step = await with_changes(self.session, step)
@@ -437,11 +420,10 @@ class StepRunner:
             became = recover_call(self.session, step)
         except Exception as error:
             self._unknown(step, f"interrupted, and its outcome is unknown: {explained(error)}")
-            return None
+            return
         if isinstance(became, str):
-            return Waiting("person", became)
+            raise Waiting("person", became)
         if reuse.why_stale(self.session, step.n):  # its call was changed in the meantime
             self.session.put(reuse.marked_stale(became) if became.ended else self.session.doc.planned[step.n])
         elif became.ended:
             self._end(became)
-        return None

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from kernel.asking.prompt import FOLDER, TRIED
+from kernel.asking.responder import Responder
 from kernel.document.escaping import to_json
 from kernel.document.model import ACCEPTED, Note, Section, Step
 from kernel.document.redaction import redact
 from kernel.document.texts import reason
 from kernel.loop.ask import current_rung, hand_over, higher_rung
-from kernel.loop.do import Waiting, open_question
+from kernel.loop.budget import Waiting
+from kernel.loop.do import open_question
 from kernel.loop.run_context import Session, overseen
 
 
@@ -28,7 +29,7 @@ def escalate(
     finish(session, "escalated", error=reason or learned.text, partial=partial, question=question)
 
 
-def next_rung(session: Session) -> int | None:
+def next_rung(session: Session) -> Responder | None:
     """The rung that gets the task when this one gives up; None if there is none."""
     taker = current_rung(session)
     return None if taker is None else higher_rung(session, taker, human=session.root)
@@ -55,25 +56,23 @@ def finish(session: Session, status: str, *, origin: str = "kernel", **texts: st
     session.emit("loop_finished", status=meta.word, exit=int(meta.exit), output=output, spent=meta.spent)
 
 
-def clarify(session: Session, question: str, origin: str) -> Waiting | None:
-    """CLARIFY: the root waits for a person; a child escalates its question to its parent.
+def clarify(session: Session, question: str, origin: str) -> None:
+    """CLARIFY: the root waits for a person; a child escalates its question to its parent. Raises `Waiting`.
 
     A loop of oversight waits, too: it is an escalation already, and other work goes on meanwhile.
     """
     asked = sum(note.key == "question" for note in session.doc.section(1).notes)
     if not (session.root or overseen(session.doc)):
         finish(session, "escalated", error="a question only a person can answer", question=question)
-        return None
+        return
     if open_ := open_question(session.doc):  # it was not answered, and is asked again
-        section = session.doc.section(1)
-        notes = tuple(each for each in section.notes if each is not open_)
-        session.doc = session.doc.with_section(1, replace(section, notes=notes))
+        session.leave_out(1, lambda note: note is open_)
     elif asked >= session.run.bounds.questions:
         why = f"{asked} questions were asked already; start a new run"
         finish(session, "escalated", error=why, question=question)
-        return None
+        return
     session.note(1, "question", question, origin)
-    return Waiting("person", question)
+    raise Waiting("person", question)
 
 
 def steps_then(steps: Iterable[Step]) -> Note:
@@ -81,7 +80,7 @@ def steps_then(steps: Iterable[Step]) -> Note:
     lines: list[str] = []
     for step in steps:
         call = to_json(dict(step.args)) if step.args else step.what
-        good = step.state in ("done", "skipped") or step.result is None
+        good = step.succeeded or step.result is None
         why = "" if good else f": {reason(step.result or '')[:160]}"
         lines.append(redact(f"{step.n}. {step.tool or 'subtask'} {call}")[:160] + f" → {step.state}{why}")
     return Note("steps then", "\n".join(lines))

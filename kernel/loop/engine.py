@@ -13,9 +13,8 @@ from dataclasses import replace
 from kernel.document.model import Document, Step, root_id
 from kernel.errors import DocumentError, FractalError, explained, place, raised_as
 from kernel.loop.advance import Outcome, advance, outcome
-from kernel.loop.budget import Amount
+from kernel.loop.budget import Amount, Waiting
 from kernel.loop.child import ended_child, subtree
-from kernel.loop.do import Waiting
 from kernel.loop.end import finish
 from kernel.loop.run_context import RunContext, Session
 
@@ -238,6 +237,6 @@ def _stopped_step(session: Session, step: Step, why: str) -> Step:
     """The entry of a step that was stopped. Its child has ended already; an operation may have happened."""
     if step.share is not None:
         with suppress(DocumentError):
-            if child := session.run.store.ended(step.link.removesuffix(".md")):
+            if child := session.run.store.ended(step.child):
                 return ended_child(session, step, child)
     return replace(step, state="unknown", result=f"stopped: the run was {why}", origin="kernel")

@@ -100,10 +100,6 @@ class Trial:
     note: str
 
 
-Check = Callable[[Mapping[str, Any], Path, FolderChanges | None], tuple[bool | None, str]]
-"""Decides a criterion `check` in the folder: whether it holds (None: not known), and what was found."""
-
-
 @dataclass(frozen=True)
 class Proved:
     """What code shows by itself of an answer."""
@@ -134,9 +130,6 @@ class Inbox:
 
 class Hooks:
     """What the runtime adds to a run. Each hook has a default that adds nothing and refuses nothing."""
-
-    checks: Mapping[str, Check] = {}
-    """What decides a criterion `check`, by the name that it has there."""
 
     # ---- calls -------------------------------------------------------------------------------------------
 
@@ -207,6 +200,10 @@ class Hooks:
 
     def review(self, session: Session, confidence: str) -> str:
         """Why a loop's plan of this confidence needs approval before DO; "" if it does not."""
+        return ""
+
+    def criterion_fault(self, criterion: Mapping[str, Any], last: int, coded: bool) -> str:
+        """What is wrong with a criterion of a plan of so many steps, which may be `coded`; "" if nothing."""
         return ""
 
     async def criterion(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import replace
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel import disk
-from kernel.document.escaping import fingerprint, to_json
+from kernel.document.escaping import to_json
 from kernel.document.frontmatter import EVIDENCE, unstorable
 from kernel.document.model import Document, Meta, Note, Section, Step, child_id, now
 from kernel.document.redaction import redact, redacted
@@ -24,7 +25,7 @@ from kernel.document.texts import cut
 from kernel.errors import DocumentError, FractalError, OperationFailed, raised_as
 from kernel.loop.approval import call_text, large_named, withdrawn
 from kernel.loop.run_context import Session, skills_of
-from kernel.tools.operations import Context, Result, Touch, file_hash
+from kernel.tools.operations import Context, Image, Result, Touch, bytes_hash, file_hash
 from kernel.tools.state_machine import description, machine_state, moved
 from kernel.tools.tool import Tool
 
@@ -196,20 +197,26 @@ def _storable(session: Session, n: int, evidence: Mapping[str, Any]) -> dict[str
 
 def _ended(session: Session, step: Step, tool: Tool, result: Result) -> Step:
     loop_id = operation_id(session, step.n, tool.name)
-    text = session.run.store.exact.conceal(result.text)
     evidence: dict[str, Any] = {**step.evidence, **_storable(session, step.n, result.evidence)}
     if files := step.evidence.get("touched"):
         evidence["touched"] = [
             {**each, "after": file_hash(session.run.folder / each["path"])} for each in files
         ]
-    limit = session.run.bounds.result_chars
-    if len(text) > limit:
-        whole = session.run.store.shelve(f"{loop_id}.txt", text)
-        evidence |= {"whole": whole, "characters": len(text), "sha": fingerprint(text)[:8]}
-        text = cut(text, limit, whole)
+    if result.images:
+        evidence["images"] = [
+            _kept(session, f"{loop_id}-{at}", each) for at, each in enumerate(result.images, 1)
+        ]
     state, origin = "done" if result.ok else "failed", f"tool:{tool.name}"
-    ended = replace(step, state=state, result=text, origin=origin, link=f"{loop_id}.md", evidence=evidence)
+    ended = replace(step, state=state, origin=origin, link=f"{loop_id}.md", evidence=evidence)
+    ended = session.with_result(ended, result.text, f"{loop_id}.txt")
     return with_state(session, ended, result.keep) if result.ok else ended
+
+
+def _kept(session: Session, name: str, image: Image) -> dict[str, str]:
+    """Where the run keeps a picture, which the conversation shows from there."""
+    ending = re.sub(r"[^a-z0-9]+", "-", image.kind.partition("/")[2].lower()) or "image"
+    file = session.run.store.shelve_bytes(f"{name}.{ending}", image.data)
+    return {"file": file, "kind": image.kind, "sha": bytes_hash(image.data)}
 
 
 def _document(session: Session, step: Step, tool: Tool, began: str) -> Document:
@@ -227,12 +234,10 @@ def _document(session: Session, step: Step, tool: Tool, began: str) -> Document:
         created=began,
         updated=now(),
     )
-    call = f"{tool.name} {to_json(dict(step.args or {}))}"
-    limit = session.run.bounds.result_chars
     return Document(
         meta,
         {
-            1: Section(notes=(Note("task", cut(call, limit, f"{parent.id}.md")),)),
+            1: Section(notes=(Note("task", _recorded_call(session, step, tool)),)),
             2: Section(notes=(Note("approach", tool.run or "guided"),)),
             3: Section(notes=(Note("evidence", to_json(dict(step.evidence))),)),
             4: Section(notes=(Note("decision", "ACCEPT" if good else "ESCALATE"),)),
@@ -241,14 +246,27 @@ def _document(session: Session, step: Step, tool: Tool, began: str) -> Document:
     )
 
 
-def recorded_outcome(session: Session, step: Step) -> Step | None:
-    """The ended step from its operation's document, if the operation had ended before a crash."""
+def _recorded_call(session: Session, step: Step, tool: Tool) -> str:
+    """A call as its document names it."""
+    call = f"{tool.name} {to_json(tool.in_order(step.args or {}))}"
+    return cut(call, session.run.bounds.result_chars, f"{session.id}.md")
+
+
+def recorded_outcome(session: Session, step: Step, *, same: bool = False) -> Step | None:
+    """The ended step from its operation's document, if the operation had ended before a crash.
+
+    `same`: only if it was this call, as the step may have been changed since.
+    """
     loop_id = operation_id(session, step.n, step.tool)
     if not session.run.store.exists(loop_id):
         return None
     document = session.run.store.ended(loop_id)
     if document is None:
         return None
+    if same:
+        tool = session.catalogue.get(step.tool)
+        if document.text(1, "task") != _recorded_call(session, _with_secrets(session, step, tool), tool):
+            return None
     good = document.meta.status == "complete"
     state, result = ("done", "result") if good else ("failed", "error")
     evidence = json.loads(document.text(3, "evidence", "{}"))

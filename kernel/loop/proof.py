@@ -10,10 +10,9 @@ from kernel.asking.conversation import last_turn, turn_of
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Step
 from kernel.errors import DocumentError
-from kernel.loop.approval import may_have_changed
 from kernel.loop.ask import coded, planner
+from kernel.loop.calls import may_have_changed
 from kernel.loop.criteria import Evidence, Finding, proven
-from kernel.loop.do import SUCCEEDED
 from kernel.loop.operation import may_change
 from kernel.loop.run_context import Session
 
@@ -133,7 +132,7 @@ def below(session: Session, document: Document) -> Iterator[Step]:
         if step.share is None:
             continue
         with suppress(DocumentError):  # the step has the child's result
-            if child := session.run.store.ended(step.link.removesuffix(".md")):
+            if child := session.run.store.ended(step.child):
                 yield from below(session, child)
 
 
@@ -153,8 +152,7 @@ def unrepaired(document: Document, findings: Sequence[Finding]) -> list[Step]:
     failed before the plan, holds after it, and runs the same command or checks the same file. A step that a
     person struck does not count. An attempt without steps is judged by the steps of earlier attempts.
     """
-    planned = [document.steps.get(n, step) for n, step in document.planned.items()]
-    steps = planned or list(document.steps.values())
+    steps = document.attempted or list(document.steps.values())
     by_turns = document.note(2, "work") is not None and last_turn(document) > 0
     judged = judged_steps(document) or ([] if by_turns else steps)
     proofs = [f.criterion for f in findings if f.before is False and f.after is True]
@@ -173,7 +171,7 @@ def _failed(step: Step) -> bool:
     """Whether a step did not do what it was planned for, or is a child that ended with such a step."""
     if step.state == "struck" and step.origin == "person":
         return False
-    return step.state not in SUCCEEDED or step.evidence.get("status") == "unverified"
+    return not step.succeeded or step.evidence.get("status") == "unverified"
 
 
 def _same(one: Step, other: Step) -> bool:

@@ -239,7 +239,7 @@ def _repeat(session: Session, step: Step, again: Step, repeatable: bool) -> Step
         made = again.link or again.evidence.get("was") != "failed"  # else it failed before it started
         if not undo_call(session, again) and why and made and assume != "rerun":
             return _question(session, step, f"is done already, and {why}")
-    _retire(session, again.link.removesuffix(".md"))
+    _retire(session, again.child)
     return None
 
 
@@ -250,14 +250,14 @@ def _question(session: Session, step: Step, why: str) -> str:
 def _without_entry(session: Session, step: Step, repeatable: bool) -> Step | None:
     """Handle a document whose entry in the parent is missing, after an edit or a torn file."""
     store = session.run.store
-    loop_id = step.link.removesuffix(".md") or operation_id(session, step.n, step.tool)
+    loop_id = step.child or operation_id(session, step.n, step.tool)
     if not store.exists(loop_id):
         return None
     if step.link:
         if store.load(loop_id).text(1, "task") != step.what:
             _retire(session, loop_id)
         return None  # the child continues
-    if not repeatable and (ended := recorded_outcome(session, step)):
+    if not repeatable and (ended := recorded_outcome(session, step, same=True)):
         return ended
     store.retire(loop_id)
     return None

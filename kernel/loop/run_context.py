@@ -13,8 +13,10 @@ from typing import Any
 
 from kernel.asking.prompt import found_by_itself
 from kernel.asking.responder import DO, Ladder, Usage
+from kernel.document.escaping import fingerprint
 from kernel.document.model import Document, Fold, Note, Step, now, root_id
 from kernel.document.references import in_shell, problem_in, references, substitute
+from kernel.document.texts import cut
 from kernel.errors import OperationFailed
 from kernel.events import Event, Kind, Listener, silent
 from kernel.loop.budget import (
@@ -172,6 +174,12 @@ class Session:
         """Add a note. The next save writes it."""
         self.doc = self.doc.with_notes(number, Note(key, text, origin, source))
 
+    def leave_out(self, number: int, which: Callable[[Note], bool]) -> None:
+        """Remove notes of a section. The next save writes it."""
+        section = self.doc.section(number)
+        kept = tuple(note for note in section.notes if not which(note))
+        self.doc = self.doc.with_section(number, replace(section, notes=kept))
+
     def offer_context(self) -> None:
         """Add to §1, once, what the run finds by itself: prompts are derived from the document alone."""
         if not any(found_by_itself(note.source) for note in self.doc.section(1).notes):
@@ -254,7 +262,7 @@ class Session:
         """The spending of this loop and its ended children."""
         whole = self.run.log.spent_by(self.id)
         for step, _ in open_shares(self.doc.steps.values()):
-            whole -= self.run.log.spent_by(step.link.removesuffix(".md"))
+            whole -= self.run.log.spent_by(step.child)
         children = (step.evidence.get("spent", {}) for step in self.doc.steps.values())
         instructions = sum(int(each.get("instr", 0)) for each in self.doc.meta.rungs)
         instructions += sum(each.get("instruction_tokens", 0) for each in children)
@@ -274,6 +282,15 @@ class Session:
         store, evidence = self.run.store, step.evidence
         text = store.unshelve(evidence["whole"]) if evidence.get("whole") else step.result
         return store.exact.reveal(text) if exact else text
+
+    def with_result(self, step: Step, text: str, file: str) -> Step:
+        """The step with its result, its secrets hidden. A long one is cut, and whole in `artifacts/`."""
+        text, limit = self.run.store.exact.conceal(text), self.run.bounds.result_chars
+        if len(text) <= limit:
+            return replace(step, result=text)
+        whole = self.run.store.shelve(file, text)
+        evidence = {"whole": whole, "characters": len(text), "sha": fingerprint(text)[:8]}
+        return replace(step, result=cut(text, limit, whole), evidence={**step.evidence, **evidence})
 
     def filled(self, value: Any, *, exact: bool = False) -> Any:
         """A copy of a value with its references filled in. Raises `OperationFailed` and `DocumentError`."""

@@ -9,11 +9,13 @@ A plan with whole steps, as code gives it, is a turn too: DO carries it out as i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from kernel.asking.conversation import (
     CHECKS,
+    DECLARED,
     HEARD,
     INDEX,
     PROPOSED,
@@ -22,6 +24,7 @@ from kernel.asking.conversation import (
     THOUGHT,
     by_turns,
     commands_in,
+    declared_of,
     heard_by,
     index_of,
     last_turn,
@@ -39,12 +42,13 @@ from kernel.document.model import Document, Note, Step
 from kernel.document.references import references
 from kernel.errors import ReplyError
 from kernel.loop import criteria
-from kernel.loop.approval import PLAN_WAITS, REVIEW, failures_without_change, known_dangers, repeats
+from kernel.loop.approval import PLAN_WAITS, REVIEW, known_dangers
 from kernel.loop.ask import Gate, ask, coded, converses, decider, planner, reader
-from kernel.loop.calls import plan_calls
+from kernel.loop.budget import Waiting
+from kernel.loop.calls import failures_without_change, plan_calls, repeats
 from kernel.loop.check import SAID_MEANWHILE, conclude
 from kernel.loop.child import tasks
-from kernel.loop.do import StepRunner, Waiting, open_question
+from kernel.loop.do import StepRunner, open_question
 from kernel.loop.end import attempt_notes, clarify, escalate
 from kernel.loop.proof import demanded
 from kernel.loop.reuse import record_inputs
@@ -71,8 +75,8 @@ def preview(session: Session, responder: Responder, shelve: Callable[[str, str],
 def _offer(session: Session, responder: Responder) -> None:
     """What the run finds besides the files of the folder."""
     offered = session.doc.note(1, SHOWN) is not None  # in an earlier attempt
-    _leave_out(session, 1, lambda note: note.key in (SHOWN, INDEX))
-    _leave_out(session, 2, lambda note: note.key == "work")
+    session.leave_out(1, lambda note: note.key in (SHOWN, INDEX, DECLARED))
+    session.leave_out(2, lambda note: note.key == "work")
     heard = [len(said_in(session.doc))] * 2
     session.meta(extra={**session.doc.meta.extra, "window": responder.window, "heard": heard})
     if not offered:
@@ -86,9 +90,11 @@ def _show(
     name = f"{session.id}.shown-{session.doc.meta.attempt}.md"
     listed, text = found
     if text:
-        _leave_out(session, 1, lambda note: note.source == FOLDER or note.source.startswith(NAMED))
+        session.leave_out(1, lambda note: note.source == FOLDER or note.source.startswith(NAMED))
         session.note(1, SHOWN, listed, "tool:read", shelve(name, text))
     session.run.catalogue.refresh()
+    if names := declared_of(session.doc, session.catalogue, responder.count, responder.window):
+        session.note(1, DECLARED, names)
     if index := index_of(session.doc, session.catalogue, responder.count):
         session.note(1, INDEX, index)
     session.note(2, "work", session.doc.text(1, "task"))
@@ -132,18 +138,17 @@ def _end_attempt(session: Session) -> None:
         passed = [rung["passed"] for rung in session.doc.meta.rungs if rung.get("passed")]
         learned = Note("learned", passed[-1] if passed else "nobody is left who goes on turn by turn")
         session.fold("escalate", learned, *attempt_notes(session))
-    _leave_out(session, 2, lambda note: note.key == "work")
+    session.leave_out(2, lambda note: note.key == "work")
     session.meta(phase="plan")
 
 
-async def turns(session: Session) -> Waiting | None:
-    """Take turn after turn, until the task is planned, done or given up, or waits for a person."""
+async def turns(session: Session) -> None:
+    """Take turn after turn, until the task is planned, done or given up. Raises `Waiting`."""
     while True:
-        if waiting := await StepRunner(session).run():
-            return waiting
+        await StepRunner(session).run()
         question = open_question(session.doc)
         if question and question.origin != "kernel":  # the kernel's own: nobody could answer; ask anew
-            return Waiting("person", question.text)
+            raise Waiting("person", question.text)
         last = last_turn(session.doc)
         _hear(session, last)
         said = notes_of(session.doc, last)
@@ -158,7 +163,7 @@ async def turns(session: Session) -> Waiting | None:
             return None
         if PROPOSED in said and NOT_YET not in said:
             if asks := criteria.ask_for_checks(session):
-                return Waiting("approval", asks)
+                raise Waiting("approval", asks)
             if await conclude(session, last, said[PROPOSED]):
                 return None
             continue
@@ -178,7 +183,9 @@ async def turns(session: Session) -> Waiting | None:
             if calls is None:
                 _begin_plan(session, plan, answer.origin, answer.read, before)
                 return None
-            _write_criteria(session, plan, before, answer.origin, turn)
+            _write_sketch(session, plan, plan.success, answer.origin, turn)
+            if before:
+                session.note(2, "baseline", criteria.baseline_note(plan.success, before))
             reply = reply.model_copy(update={"calls": calls, "steps": None})  # the calls may be none
         _begin(session, reply, answer.origin, turn, plan.confidence if plan else reply.confidence)
         if reply.plan and _is_unsure(session, reply.plan):
@@ -187,7 +194,7 @@ async def turns(session: Session) -> Waiting | None:
             doubt = f"the plan is uncertain (confidence low): {reply.plan.approach}\nHow should it go on?"
             return clarify(session, doubt, answer.origin)
         if is_held(session.doc):
-            return Waiting("approval", PLAN_WAITS)
+            raise Waiting("approval", PLAN_WAITS)
 
 
 def is_held(document: Document) -> bool:
@@ -195,11 +202,6 @@ def is_held(document: Document) -> bool:
     held = document.meta.extra.get("plan_only") or document.note(2, REVIEW)
     planned = not document.note(2, "work") or document.note(2, "approach")
     return bool(held and planned) and not document.note(2, "approved")
-
-
-def proposed(document: Document) -> dict[int, Step]:
-    """The planned steps that somebody has to approve: those that have not ended."""
-    return {n: step for n, step in document.planned.items() if not document.steps.get(n, step).ended}
 
 
 # ---- a plan with whole steps -----------------------------------------------------------------------------
@@ -228,7 +230,7 @@ async def _check_plan(session: Session, reply: Plan) -> list[bool | None]:
         retry=retry,
         earlier=[n for n, step in session.doc.steps.items() if step.state == "done"],
         tasks=tasks(session),
-        checks=session.run.hooks.checks,
+        fault_of=session.run.hooks.criterion_fault,
         coded=by_code,
     )
     fails = not by_code and demanded(session) != "look"  # else all may be as it is to be
@@ -277,7 +279,7 @@ def _begin_plan(session: Session, plan: Plan, origin: str, read: str, before: Se
     extra, last = dict(session.doc.meta.extra), last_turn(session.doc)
     extra.pop("planned_after", None)
     session.meta(extra={**extra, **({"planned_after": last} if last else {})})
-    _leave_out(session, 2, lambda note: note.key == "work")
+    session.leave_out(2, lambda note: note.key == "work")
     _write_plan(session, plan, origin, before)
     if "understand" not in session.doc.meta.derived:
         record_inputs(session, "understand")
@@ -291,7 +293,7 @@ def _write_plan(session: Session, plan: Plan, origin: str, before: Sequence[bool
     reply = in_document(plan, session.doc.meta.base)
     session.note(2, "approach", reply.approach, origin)
     session.note(2, "confidence", reply.confidence, origin)
-    session.note(2, "success criteria", "\n".join(to_json(dict(each)) for each in reply.success), origin)
+    session.note(2, "success criteria", _lines(reply.success), origin)
     if before:
         session.note(2, "baseline", criteria.baseline_note(reply.success, before))
     if reply.rationale:
@@ -340,20 +342,6 @@ def _first_turn(session: Session, plan: Plan) -> tuple[Wanted, ...] | None:
     return tuple(Wanted(tool=step.tool, args=step.args or {}) for step in calls)
 
 
-def _write_criteria(
-    session: Session, plan: Plan, before: Sequence[bool | None], origin: str, turn: int
-) -> None:
-    """Write what a plan says of a turn whose calls begin it: how it goes on, and its criteria."""
-    source = f"turn {turn}"
-    session.note(2, "approach", plan.approach, origin, source)
-    session.note(2, "confidence", plan.confidence, origin, source)
-    lines = "\n".join(to_json(dict(each)) for each in plan.success)
-    session.note(2, "planned checks", lines, origin, source)
-    _set_criteria(session, lines, origin)
-    if before:
-        session.note(2, "baseline", criteria.baseline_note(plan.success, before))
-
-
 # ---- calls and what is said beside them ------------------------------------------------------------------
 
 
@@ -367,7 +355,7 @@ def _begin(session: Session, reply: TurnReply, origin: str, turn: int, confidenc
     if reply.text:
         session.note(3, THOUGHT, reply.text, origin, source)
     if reply.plan:
-        _write_sketch(session, reply.plan, origin, source)
+        _write_sketch(session, reply.plan, [{"run": each} for each in reply.plan.checks], origin, turn)
     plan_calls(session, reply.calls, turn)
     if not session.doc.note(2, "approved") and (why := _plan_demanded(session, confidence)):
         _hold_plan(session, why, turn)
@@ -392,22 +380,23 @@ def _tell(session: Session, reply: TurnReply, turn: int) -> None:
             session.end(step)
 
 
-def _write_sketch(session: Session, plan: Sketch, origin: str, source: str) -> None:
-    """Write a plan into §2. What was said of an earlier one does not hold for it."""
-    _leave_out(session, 2, lambda note: note.key in ("approved", REVIEW))
+def _write_sketch(
+    session: Session, plan: Sketch | Plan, success: Sequence[Mapping[str, Any]], origin: str, turn: int
+) -> None:
+    """Write how a turn goes on into §2. What was said of an earlier plan does not hold for it."""
+    source = f"turn {turn}"
+    session.leave_out(2, lambda note: note.key in ("approved", REVIEW))
     session.note(2, "approach", plan.approach, origin, source)
     session.note(2, "confidence", plan.confidence, origin, source)
-    if plan.checks:
-        lines = "\n".join(to_json({"run": command}) for command in plan.checks)
+    if success:
+        lines = _lines(success)
         session.note(2, "planned checks", lines, origin, source)
         _set_criteria(session, lines, origin)
 
 
-def _leave_out(session: Session, number: int, which: Callable[[Note], bool]) -> None:
-    """Remove notes of a section."""
-    section = session.doc.section(number)
-    kept = tuple(note for note in section.notes if not which(note))
-    session.doc = session.doc.with_section(number, replace(section, notes=kept))
+def _lines(success: Sequence[Mapping[str, Any]]) -> str:
+    """Criteria as the document has them: one JSON object a line."""
+    return "\n".join(to_json(dict(each)) for each in success)
 
 
 def _set_criteria(session: Session, lines: str, origin: str) -> None:
@@ -418,7 +407,7 @@ def _set_criteria(session: Session, lines: str, origin: str) -> None:
     known = session.doc.note(2, "success criteria")
     if known and (known.text == lines or known.origin == "person"):
         return
-    _leave_out(session, 2, lambda note: note.key in ("success criteria", "checks"))
+    session.leave_out(2, lambda note: note.key in ("success criteria", "checks"))
     if lines:
         session.note(2, "success criteria", lines, origin)
 
@@ -449,7 +438,7 @@ def _plan_demanded(session: Session, confidence: str) -> str:
     if session.doc.meta.extra.get("plan_only"):
         return "--plan"
     if dangers := known_dangers(session):
-        _leave_out(session, 2, lambda note: note.key == "dangers")
+        session.leave_out(2, lambda note: note.key == "dangers")
         session.note(2, "dangers", dangers)
     return session.run.hooks.review(session, confidence)
 

@@ -1,7 +1,7 @@
 """The write-ahead log of model calls, from which a resumed run takes replies and budgets their spending.
 
 The lifeforce of tools is recorded here, too, where it is counted. An ask is identified by its key,
-`loop/attempt/phase/step/turn/digest`; `prompts.py` keeps its prompt for people.
+`loop/attempt/phase/step/turn/digest`; `prompts/` of the run has its prompt for people.
 """
 
 from __future__ import annotations

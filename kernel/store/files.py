@@ -23,7 +23,7 @@ from kernel.document.texts import cut
 from kernel.errors import DocumentError, ForeignEdit
 
 SHOWN = 4_000
-"""Maximum characters of an argument in a document. Source: kernel.md, "The state document"."""
+"""Maximum characters of an argument in a document. See docs/document-format.md."""
 _ARGUMENTS = "args/"
 """Where whole arguments are in `artifacts/`."""
 
@@ -124,7 +124,7 @@ class FileStore:
         except (OSError, EOFError):
             return None
         document = self._parsed(loop_id, raw, self._left(loop_id), exact=True)
-        return document if str(document.meta.rev) == peek(self.path(loop_id), "rev") else None
+        return document if str(document.meta.rev) == peek(self.path(loop_id)).get("rev") else None
 
     def _left(self, loop_id: str) -> Path:
         return self.folder / "artifacts" / "left" / f"{loop_id}.md.gz"
@@ -138,11 +138,11 @@ class FileStore:
     def loops(self) -> list[str]:
         """The ids of `list` without operations, which have no budget. Reads only the frontmatter."""
         ids = self.list()
-        return [each for each in ids if not each.startswith("op-") or peek(self.path(each), "budget")]
+        return [each for each in ids if not each.startswith("op-") or "budget" in peek(self.path(each))]
 
     def unfinished(self) -> list[str]:
         """The ids of the loops that have not ended. Reads only the frontmatter."""
-        return [loop_id for loop_id in self.list() if peek(self.path(loop_id), "status") not in ENDED]
+        return [loop_id for loop_id in self.list() if peek(self.path(loop_id)).get("status") not in ENDED]
 
     def sweep(self) -> None:
         """Remove the temporary files of a dead process. Only the run's writer may call this."""
@@ -244,9 +244,13 @@ class FileStore:
         """Store a large text, its secrets hidden, in `artifacts/` by this name; returns its relative path."""
         return self._put(name, self.exact.conceal(text))
 
-    def _put(self, name: str, text: str) -> str:
-        self._write(self.folder / "artifacts" / name, text.encode("utf-8", "surrogatepass"))
+    def shelve_bytes(self, name: str, data: bytes) -> str:
+        """Store bytes in `artifacts/` by this name; returns their relative path."""
+        self._write(self.folder / "artifacts" / name, data)
         return f"artifacts/{name}"
+
+    def _put(self, name: str, text: str) -> str:
+        return self.shelve_bytes(name, text.encode("utf-8", "surrogatepass"))
 
     def retire(self, loop_id: str) -> None:
         """Move a document to `artifacts/`, so that another one can take its place."""
@@ -256,9 +260,13 @@ class FileStore:
 
     def unshelve(self, path: str) -> str:
         """The text that `shelve` stored; raises `DocumentError` if it is missing."""
+        return self.unshelve_bytes(path).decode("utf-8", "surrogatepass")
+
+    def unshelve_bytes(self, path: str) -> bytes:
+        """The bytes of a file in `artifacts/`; raises `DocumentError` if it is missing."""
         if path.startswith("/") or ".." in path.split("/"):
             raise DocumentError("it is outside of its run", str(self.folder / path))
-        return _read(self.folder / path).decode("utf-8", "surrogatepass")
+        return _read(self.folder / path)
 
     def save(self, document: Document) -> None:
         """Write the whole document, atomically; it is durable afterwards."""

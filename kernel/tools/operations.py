@@ -58,6 +58,14 @@ class Touch:
 
 
 @dataclass(frozen=True)
+class Image:
+    """A picture beside the text of a result: its bytes, and their MIME type."""
+
+    data: bytes
+    kind: str
+
+
+@dataclass(frozen=True)
 class Result:
     """What an operation returned (`text`, shown to models and people), and its evidence."""
 
@@ -65,6 +73,7 @@ class Result:
     ok: bool = True
     evidence: Mapping[str, Any] = field(default_factory=dict[str, Any])
     keep: Mapping[str, Any] | None = None  # data for the next calls of a state machine; None: unchanged
+    images: Sequence[Image] = ()  # for models that see
 
 
 Context = Any

@@ -34,7 +34,7 @@ def _no_code() -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Tool:
-    """One entry of the catalogue. The fields are those of its frontmatter, see kernel.md."""
+    """One entry of the catalogue. The fields are those of its frontmatter, see docs/tools.md."""
 
     name: str
     path: Path
@@ -155,6 +155,11 @@ class Tool:
                 return f"{self.name}: {problem}"
         return ""
 
+    def in_order(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments in the tool's own order, others last: a document may hold them in another one."""
+        order = list(self.args)
+        return {name: args[name] for name in sorted(args, key=lambda name: (_place(name, order), name))}
+
     def typed(self, args: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments with numbers converted from text, which references insert."""
         return {name: _number(value, self.args.get(name, {})) for name, value in args.items()}
@@ -163,6 +168,10 @@ class Tool:
     def function(self) -> Callable[..., Any]:
         """The function that runs in this process, loaded when it is first used."""
         return self.code()
+
+
+def _place(name: str, order: Sequence[str]) -> int:
+    return order.index(name) if name in order else len(order)
 
 
 def _within(args: Mapping[str, Any], allowed: Mapping[str, Sequence[Any]]) -> bool:
@@ -182,23 +191,10 @@ class Danger:
         return f"{self.severity}: {self.rule}. {self.why}"
 
 
-@dataclass(frozen=True)
-class Fault:
-    """A file of the catalogue that was skipped, and why."""
-
-    path: Path
-    line: int
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.message}"
-
-
 class Catalogue(Protocol):
     """The tools that a run can use, and the instruction files of the system."""
 
     tools: dict[str, Tool]
-    faults: list[Fault]
 
     def refresh(self) -> bool:
         """Reload what changed on disk; true if anything did."""

@@ -7,8 +7,8 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from kernel import disk
 from kernel.errors import FractalError, UsageError
+from runtime import found_files
 from runtime.workspace.workspace import POSTGRES, is_locked
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _has_changed(fractal: Fractal) -> bool:
     if not made or memory.config.store.startswith(POSTGRES):  # no file says what has changed there
         return True
     files = (f"{place}/{name}" for place, _, names in os.walk(memory.folder) for name in names)
-    versions = (disk.version(path) for path in files if not path.endswith(("-shm", ".lock")))
+    versions = (found_files.version(path) for path in files if not path.endswith(("-shm", ".lock")))
     since = made[-1].path.stat().st_mtime_ns
     return any(each and each[0] > since for each in versions)
 

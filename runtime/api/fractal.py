@@ -12,13 +12,13 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernel import Waiting
 from kernel.asking.prompt import Prompt
 from kernel.asking.responder import Ladder
 from kernel.document.model import ENDED, Document, Step, root_id
 from kernel.errors import Exit, FractalError, StorageError, UsageError
 from kernel.events import Event, Listener, now, silent
 from kernel.loop.advance import Outcome, next_prompt
-from kernel.loop.do import Waiting
 from kernel.loop.engine import Engine
 from kernel.loop.run_context import Policy, RunContext, Session, overseen
 from kernel.store.files import FileStore
@@ -38,9 +38,11 @@ from runtime.models.mailbox import withdraw
 from runtime.own import runs_write_in
 from runtime.reflexes.dreaming import KIND as DREAM
 from runtime.sandbox.changes import Change
+from runtime.sandbox.hooks import at_end
 from runtime.sandbox.process import run_to_end
 from runtime.sandbox.sandbox import Sandbox
 from runtime.sandbox.snapshot import Snapshots
+from runtime.secrets.redaction import redact
 from runtime.workspace import applying, edits, trust, undo
 from runtime.workspace import settings as settings_of
 from runtime.workspace.answering import KINDS
@@ -235,7 +237,8 @@ class Fractal(Reader):
         """The configured folders of skills, and the skills that were found and are allowed."""
         pins: trust.Pins = {}
         found = trust.found_skills(self.workspace, self.config, self._acts_in, pins)
-        allowed = [skill.path for skill, items in found if items and not self._waiting(items)]
+        usable = [(skill, items) for skill, items in found if not skill.problem]
+        allowed = [skill.path for skill, items in usable if not self._waiting(items)]
         if self._holds:
             used = (str(each) for path in allowed for each in (path, path.resolve()))
             self.pins |= {each: pins[each] for each in used}
@@ -574,6 +577,8 @@ class Fractal(Reader):
             except asyncio.CancelledError as error:  # raised below, when everything is saved
                 stopped = error
                 result = self._result(run_context, folder, Outcome("interrupted", Exit.INTERRUPTED))
+            else:
+                await self._run_hooks(run_context, result)
         self._after(result)
         for name, data in self.memory.happened(run_context.id) if result.status in ENDED else ():
             self.listener(Event("memory", run_context.id, data={"event": name, **data}))
@@ -581,6 +586,20 @@ class Fractal(Reader):
         if stopped:
             raise stopped
         return result
+
+    async def _run_hooks(self, run_context: RunContext, result: RunResult) -> None:
+        """Run the hooks for the end of a run, once for each end; META records what they did."""
+        hooks = self.config.hooks_of_run().end
+        if not hooks or result.status not in ENDED or result.reused:
+            return
+        root = run_context.store.load(result.id)
+        if root.meta.extra.get("hooks", {}).get("updated") == root.meta.updated:
+            return
+        given = {"run": result.run, "status": result.status, "task": redact(root.text(1, "task"))}
+        given |= {"output": redact(result.output or ""), "folder": str(run_context.folder)}
+        told = await at_end(run_context.context(None), hooks, given, run_context.warn)
+        noted = {"updated": root.meta.updated, "end": told}
+        run_context.store.save(root.having(extra={**root.meta.extra, "hooks": noted}))
 
     def conclude(self, run: str) -> RunResult:
         """Do what is due after a run that has ended, if its process died before it could."""

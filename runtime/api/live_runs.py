@@ -11,13 +11,13 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from kernel import Waiting
 from kernel.asking.responder import Ask, Ladder, Reply
 from kernel.document.escaping import to_json
 from kernel.document.model import ENDED, Document, root_id
 from kernel.document.references import escaped
 from kernel.errors import Declined, Exit, FractalError, RunLocked, UsageError
 from kernel.events import Event, Listener, silent
-from kernel.loop.do import Waiting
 from kernel.tools.tool import Tool
 from runtime.api.choosing import refuse_unconfigured
 from runtime.api.fractal import Fractal, RunResult

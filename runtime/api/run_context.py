@@ -20,6 +20,7 @@ from runtime.mcp.client.servers import Servers
 from runtime.operations.running import caller
 from runtime.safety.guard import Guard
 from runtime.sandbox.context import context_of
+from runtime.sandbox.hooks import hooked
 from runtime.workspace.inbox import Inbox
 from runtime.workspace.worktrees import Worktree
 
@@ -71,7 +72,9 @@ def run_context_of(
         inbox=Inbox(folder),
         contexts=context_of,
     )
-    run_context.call = caller(mcp=servers.run, memory=runner(fractal, run_context))
+    call = caller(mcp=servers.run, memory=runner(fractal, run_context))
+    hooks = config.hooks_of_run()
+    run_context.call = hooked(call, hooks, run, run_context.warn) if hooks else call
     move_to(fractal, run_context, workspace.folder)
     rest = bounds.seconds - earlier
     run_context.deadline = (datetime.now(UTC) + timedelta(seconds=max(rest, 0))).isoformat(timespec="seconds")
@@ -90,6 +93,7 @@ def move_to(fractal: Fractal, run_context: RunContext, folder: Path, made: Workt
         skills = [each for each in run_context.protected if each not in fractal.workspace.protected]
         run_context.protected = (*made.protected(fractal.workspace), *skills)
         run_context.places = made.repository
+    run_context.protected = (*run_context.protected, *config.hooks_of_run().files(folder.resolve()))
     guard = Guard(
         fractal.workspace.systems,
         folder,

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from kernel import Hooks
 from kernel.asking.responder import Ask
 from kernel.document.model import Document, Note, Step
-from kernel.loop.hooks import Check, FolderChanges, Proved, Trial
+from kernel.loop.hooks import FolderChanges, Proved, Trial
 from kernel.loop.run_context import RunContext, Session
 from kernel.tools.tool import Danger, Tool
 from runtime.api.dreaming import dreamed
 from runtime.api.knowledge import remembered
 from runtime.evolution.sample_tests import drafted, trials
 from runtime.models.micro.checks import CHECKS
-from runtime.proving.criteria import check_criterion, held_at_the_start
+from runtime.proving.criteria import Check, check_criterion, criterion_fault, held_at_the_start
 from runtime.proving.proof import prove
 from runtime.safety.guard import Guard
 from runtime.sandbox.context import OperationContext
@@ -110,6 +110,10 @@ class RunHooks(Hooks):
     def review(self, session: Session, confidence: str) -> str:
         """Why oversight or a person reviews a plan."""
         return self.fractal.why_review(session, confidence)
+
+    def criterion_fault(self, criterion: Mapping[str, Any], last: int, coded: bool) -> str:
+        """What is wrong with a criterion of a plan."""
+        return criterion_fault(criterion, last, coded, self.checks)
 
     async def criterion(
         self,

@@ -38,7 +38,7 @@ def tree_of(fractal: Fractal, run: str) -> Tree:
     top = documents.get(root, "")
     stopped = not isinstance(top, str) and status_of(fractal, run, top.meta.status) == "interrupted"
     readable = [document for document in documents.values() if not isinstance(document, str)]
-    linked = {step.link.removesuffix(".md") for document in readable for step in _steps(document).values()}
+    linked = {step.child for document in readable for step in _steps(document).values()}
     strays = tuple(key for key in documents if key not in linked | {root})
     return Tree(_loop(documents, root, stopped), documents, strays)
 
@@ -101,7 +101,7 @@ def _loop(documents: Mapping[str, Document | str], key: str, stopped: bool) -> d
         each = {"n": n, "tool": step.tool, "what": step.what, "args": step.args}
         each |= {"state": shown(step.state), "document": step.link, "share": step.share}
         each |= {"undone": True} if n in undone else {}
-        child = step.link.removesuffix(".md")
+        child = step.child
         if child and (child in documents or step.share is not None):
             each["loop"] = _loop(documents, child, stopped)
         steps.append({name: value for name, value in each.items() if value not in ("", None)})
@@ -155,7 +155,7 @@ def _unanswered(
 ) -> dict[str, Any]:
     """What a loop has spent beyond its answers and its children, which are in `spent` by id."""
     ended = [step for step in document.steps.values() if step.ended]
-    below = [step.evidence.get("spent") or spent.get(step.link.removesuffix(".md"), {}) for step in ended]
+    below = [step.evidence.get("spent") or spent.get(step.child, {}) for step in ended]
     parts, own = [*rows, *below], document.meta.spent
     left = {name: own.get(name, 0) - sum(each.get(name) or 0 for each in parts) for name in FIGURES}
     return {name: max(round(value, 9), 0) for name, value in left.items()}

@@ -146,7 +146,7 @@ def _answer(entry: Mapping[str, Any], said: Mapping[str, str]) -> dict[str, Any]
 
 def _dispatch(step: Step, children: frozenset[str]) -> dict[str, Any]:
     """A step of the plan: a call of a tool, or a child loop, with its result."""
-    id, child = f"step-{step.n}", step.link.removesuffix(".md")
+    id, child = f"step-{step.n}", step.child
     arguments = {"what": step.what} if step.args is None else dict(step.args)
     result: dict[str, Any] = {
         "source_call_id": id,

@@ -36,7 +36,7 @@ TEST_SECONDS = 120.0
 """Of the command that tests a problem."""
 LONGEST = 500
 """Characters of an answer in the log."""
-ALONE: Mapping[str, Any] = {"instructions": (), "skill_folders": ()}
+ALONE: Mapping[str, Any] = {"instructions": (), "skill_folders": (), "user_skills": ()}
 """Settings of each run: what lies around its folder takes no part."""
 OF_FOLDER = frozenset({"store", "space", "agent", "agents", "approved", "skills", *ALONE})
 """Settings that the folder of the memory has itself; the others are those of the workspace."""

@@ -15,16 +15,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kernel.disk import version
 from kernel.errors import OperationFailed
-from kernel.tools.tool import BUILTINS, Fault, Tool
+from kernel.tools.tool import BUILTINS, Tool
 from runtime.catalogue.choosing import choice_of
 from runtime.catalogue.finding import system_files
-from runtime.catalogue.pattern import load
+from runtime.catalogue.pattern import Fault, load
+from runtime.found_files import version
 from runtime.pinned import allowed, text_of
 from runtime.skill_files import skill_files
 
 _NAMED = re.compile(r"""`([a-z0-9-]+)`|"tool": "([a-z0-9-]+)\"""")
+FOUND = 5
+"""Tools that are named when somebody looks for one by words."""
 NO_SKILLS = "skills: there is no such folder"
 
 Source = Callable[[], Sequence[Tool | Fault]]
@@ -146,8 +148,13 @@ class Catalogue:
         for fault in self.faults:
             if name in (fault.path.stem, fault.path.parent.name):
                 return f"{name}: {fault.message}"
-        near = difflib.get_close_matches(name, self.tools, 3) or sorted(self.tools)[:12]
-        return f"there is no tool {name!r}; there are {', '.join(near)}"
+        if near := difflib.get_close_matches(name, self.tools, 3):
+            return f"there is no tool {name!r}; there are {', '.join(near)}"
+        suits = choice_of(list(self.tools.values())).suiting(re.sub(r"[-_.]", " ", name))
+        found = [self.tools[each] for each in sorted(suits, key=lambda each: (-suits[each], each))]
+        if lines := [f"- {tool.line}" for tool in found if self.offers(tool)][:FOUND]:
+            return "\n".join([f"there is no tool {name!r}; by these words there are:", *lines])
+        return f"there is no tool {name!r}; there are {', '.join(sorted(self.tools)[:12])}"
 
     def problem(self, tool: str, args: Mapping[str, Any] | None) -> str:
         """What is wrong with such a call; "" when nothing is."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib import import_module
 from math import inf
@@ -12,7 +13,7 @@ from typing import Any, cast
 
 from kernel.errors import ConfigurationError
 from kernel.tools.state_machine import Machine
-from kernel.tools.tool import EFFECTS, Fault, Tool
+from kernel.tools.tool import EFFECTS, Tool
 from runtime import pinned
 from runtime.catalogue.schemas import checker
 from runtime.catalogue.skills import few_values, read_skill
@@ -41,6 +42,18 @@ _SAMPLE: Mapping[str, tuple[type, Any, str]] = {
     "leaves": (list, str, "a list of paths"),
 }
 """The parts of a sample: what each is, and what is in it."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A file of the catalogue that was skipped, and why."""
+
+    path: Path
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.message}"
 
 
 @lru_cache(maxsize=4096)

@@ -9,10 +9,10 @@ from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from pathlib import Path
 
-from kernel.disk import version
-from kernel.tools.tool import Fault, Tool
+from kernel.tools.tool import Tool
 from runtime import plugins
-from runtime.catalogue.pattern import load
+from runtime.catalogue.pattern import Fault, load
+from runtime.found_files import version
 
 
 def operations() -> Sequence[Tool | Fault]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, cast
 
-from kernel.asking.replies import pattern_of, quick
+from runtime.text.expressions import pattern_of, quick
 
 _NAMES = frozenset({"properties", "definitions", "$defs", "dependencies", "dependentSchemas"})
 """Keywords whose keys are names and not keywords."""

@@ -19,10 +19,10 @@ import click
 
 from kernel.errors import FractalError
 from kernel.loop.ask import unpriced
-from kernel.tools.tool import Fault
 from runtime import plugins
 from runtime.api.brain_report import shelf_or_empty
 from runtime.api.fractal import Fractal
+from runtime.catalogue.pattern import Fault
 from runtime.catalogue.plugged import operations
 from runtime.cli.output import confirm, echo, emit, notify, safe
 from runtime.cli.progress import on_terminal

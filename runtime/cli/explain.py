@@ -214,7 +214,7 @@ def _outcome(document: Document, step: Step, by_id: Mapping[str, Document]) -> F
     result = (step.result or "").strip()
     short = result if len(result) <= 1500 else f"{result[:1500]}… ({len(result)} characters)"
     answer = f"{step.state}" + (f", reported by {_who(step.origin)}: {short}" if short else "")
-    child = by_id.get(step.link.removesuffix(".md"))
+    child = by_id.get(step.child)
     if child is not None and not child.meta.operation:
         answer += f"\nits loop {child.meta.id} ended {child.meta.status}"
     head = f"What did step {step.n} give?" if step.state == "done" else f"Why is step {step.n} {step.state}?"
@@ -385,7 +385,7 @@ def _of_step(documents: list[Document], start: Document, step: str) -> list[Reas
     loop = start
     try:
         for n in path:
-            link = loop.steps[int(n)].link.removesuffix(".md")
+            link = loop.steps[int(n)].child
             loop = next(each for each in documents if each.meta.id == link)
         return reasons(documents, loop.meta.id, int(last))
     except (KeyError, ValueError, StopIteration):

@@ -71,6 +71,7 @@ class LoopRow:
     asking: str = ""  # the rung that is being asked now
     asked: float = 0.0  # when
     writing: str = ""  # the end of the reply that is being written
+    thinking: str = ""  # the end of what the model thinks before it
     own: dict[str, float] = field(default_factory=dict)
     whole: dict[str, float] | None = None  # what it spent with its children, once it has ended
     began: float = 0.0
@@ -137,11 +138,14 @@ class Board:
             case _:
                 pass
         if event.kind == "ask_started":
-            loop.asking, loop.asked, loop.writing = str(data.get("rung", "")), self.clock(), ""
+            loop.asking, loop.asked = str(data.get("rung", "")), self.clock()
+            loop.writing = loop.thinking = ""
         elif event.kind == "reply_delta":
             loop.writing = (loop.writing + str(data.get("text", "")))[-WRITTEN:]
+        elif event.kind == "thinking_delta":
+            loop.thinking = (loop.thinking + str(data.get("text", "")))[-WRITTEN:]
         elif event.kind.startswith(("ask_", "phase_", "loop_finished")):
-            loop.asking = loop.writing = ""
+            loop.asking = loop.writing = loop.thinking = ""
 
     def _step(self, loop: LoopRow, kind: str, data: Any) -> None:
         n, tool = int(data["step"]), str(data.get("tool", ""))
@@ -250,6 +254,8 @@ class Tree:
         rows = [Row(guide, sign, colour, label, self.detail(loop), loop)]
         if loop.writing and self.live:
             rows.append(Row(f"{under}  ", "", "dim", line(loop.writing), end=True))
+        elif loop.thinking and self.live:
+            rows.append(Row(f"{under}  ", "", "dim italic", line(loop.thinking), end=True))
         if loop.held and not loop.ended:
             rows.append(Row(f"{under}  ", "", "yellow", line(loop.held)))
         if loop.ended and loop.id != self.board.root:

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+import webbrowser
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -16,7 +17,7 @@ from runtime.api.listening import Token, bound, shown
 from runtime.api.listening import token as token_of
 from runtime.cli.mcp_install import install
 from runtime.cli.output import notify
-from runtime.cli.session import folder, require
+from runtime.cli.session import folder, opened, require
 
 if TYPE_CHECKING:
     from runtime.api.live_runs import Runs
@@ -48,6 +49,49 @@ def mcp(
 
 
 mcp.add_command(install)
+
+
+@mcp.command()
+@click.argument("name")
+@click.option("--no-browser", is_flag=True, help="Only show the address; open it yourself.")
+def login(name: str, no_browser: bool) -> int:
+    """Log in at an MCP server of .mcp.json that wants OAuth, in your browser.
+
+    The login is kept in ~/.config/fractal/logins, for you alone. Runs use and renew it.
+    """
+    require("mcp", "the MCP SDK")
+
+    def browse(url: str) -> None:
+        notify(f"log in here: {url}")
+        if not no_browser:
+            webbrowser.open(url)
+
+    async def work() -> str:
+        servers = opened().servers()
+        try:
+            return await servers.login(name, browse)
+        finally:
+            await servers.close()
+
+    notify(f"{name}: {asyncio.run(work())}")
+    return 0
+
+
+@mcp.command()
+@click.argument("name")
+def logout(name: str) -> int:
+    """Remove the login at an MCP server, here and at the server."""
+    require("mcp", "the MCP SDK")
+
+    async def work() -> bool:
+        servers = opened().servers()
+        try:
+            return await servers.logout(name)
+        finally:
+            await servers.close()
+
+    notify(f"{name}: {'logged out' if asyncio.run(work()) else 'there is no login'}")
+    return 0
 
 
 async def _serve(settings: dict[str, Any], listening: socket.socket | None, asked: Token) -> None:

@@ -60,7 +60,7 @@ from runtime.cli.session import (
 )
 from runtime.secrets.redaction import redact
 from runtime.workspace.hand_edits import as_left
-from runtime.workspace.prompts import kept_prompt
+from runtime.workspace.prompts import kept_prompt, shown_messages
 from runtime.workspace.runs import RunSummary
 from runtime.workspace.undo import APPLY, acted, in_effect, undone
 from runtime.workspace.worktrees import Worktree
@@ -366,7 +366,7 @@ def prompt(doc: str, step: int, number: int | None) -> None:
     parts = [{"part": name, "tokens": count} for name, count in built.parts]
     value = {"phase": phase, **picked(built, "system", "user", "messages"), "parts": parts}
     emit(value | {"instruction_tokens": built.instruction_tokens})
-    put("\n\n".join(built.texts))
+    put("\n\n".join(shown_messages(built)))
     total = sum(count for _, count in built.parts)
     rows = [[name, str(count)] for name, count in built.parts]
     rows += [["instructions", str(built.instruction_tokens)], ["total", f"{total} ({tokens(total)})"]]

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.errors import UsageError
 from kernel.events import now
-from kernel.tools.tool import Fault, Tool
+from kernel.tools.tool import Tool
 from runtime.catalogue.catalogue import Catalogue
+from runtime.catalogue.pattern import Fault
 from runtime.evolution.files import TOOL_FILE, File, mark_of, tool_at
 from runtime.evolution.journal import PERSON, Entry, Journal
 from runtime.evolution.proposals import Proposal, Proposals

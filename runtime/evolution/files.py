@@ -20,8 +20,8 @@ from typing import Any
 from kernel import disk
 from kernel.document.escaping import to_json
 from kernel.errors import FractalError
-from kernel.tools.tool import Fault, Tool
-from runtime.catalogue.pattern import load
+from kernel.tools.tool import Tool
+from runtime.catalogue.pattern import Fault, load
 
 KEPT_BYTES = 20_000_000
 """The content of a larger file is not kept, so the file cannot be put back."""

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernel.errors import UsageError
-from kernel.tools.tool import Fault, Tool
+from kernel.tools.tool import Tool
 from runtime.catalogue.catalogue import Catalogue
+from runtime.catalogue.pattern import Fault
 from runtime.evolution.files import File, files, read, tool_at, unit_files, unit_of, with_field
 from runtime.evolution.journal import PERSON, Entry, Journal
 from runtime.evolution.samples import ToolRecords

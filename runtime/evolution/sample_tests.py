@@ -308,7 +308,7 @@ def _phase_trial(session: Session, unit: str) -> Trial:
     for document, step in _steps(session):
         if step.evidence.get("drafts", {}).get("phases") == fingerprint and step.state == "done":
             place = f"{document.meta.id}, step {step.n}"
-            below = _documents(session, step.link.removesuffix(".md"))
+            below = _documents(session, step.child)
             if any(phase in _read_in(session, each) for each in below):
                 return Trial(unit, True, f"a loop went through it and was accepted ({place})")
             idle = f"not tried: no model was asked with it in the loop that was accepted ({place})"

@@ -2,6 +2,7 @@
 
 - Anthropic caches a prompt only up to a mark. Other providers cache what requests begin with by themselves.
 - Mistral's models want ids of nine letters and digits, and a reply between a result and the user's next word.
+- Some models, such as Gemma, take no message of the system.
 - Gemini 3 wants a signature on the first call of a reply; litellm sends equal calls to Gemini only once.
 """
 
@@ -12,8 +13,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from kernel.asking.messages import Message, calls_of, new_from
-from kernel.asking.native import object_of
+from kernel.asking.messages import Message, calls_of
+from runtime.models.tool_calls import object_of
 
 Messages = list[dict[str, Any]]
 MARK = {"type": "ephemeral"}
@@ -23,6 +24,12 @@ UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 """What Gemini's documentation provides for calls whose signature is not known."""
 _MISTRAL = re.compile(r"mistral|mixtral|ministral|codestral|devstral|magistral|pixtral", re.IGNORECASE)
 _OLD_GEMINI = re.compile(r"gemini-(?:1|2)\b", re.IGNORECASE)
+
+
+def new_from(messages: Sequence[Message]) -> int:
+    """The index of the first message that no earlier ask has sent: what follows the model's last one."""
+    said = [at for at, each in enumerate(messages) if each["role"] == "assistant"]
+    return said[-1] + 1 if said else 0
 
 
 def for_mistral(model: str) -> bool:
@@ -38,6 +45,16 @@ def mistral(messages: Sequence[Message]) -> Messages:
             written.append({"role": "assistant", "content": BRIDGE})
         written.append(_short(message))
     return written
+
+
+def without_system(messages: Sequence[Message]) -> Messages:
+    """The messages with what the system says at the beginning of the user's first one."""
+    said = "\n\n".join(each["content"] for each in messages if each["role"] == "system")
+    written = [dict(each) for each in messages if each["role"] != "system"]
+    if said and written and written[0]["role"] == "user":
+        written[0]["content"] = f"{said}\n\n{written[0]['content']}"
+        return written
+    return [{"role": "user", "content": said}, *written] if said else written
 
 
 def for_signatures(model: str) -> bool:
@@ -97,7 +114,9 @@ def _marked(message: Message, in_results: bool) -> dict[str, Any]:
     """A message with a mark in a block of its text; a result can have it beside its content."""
     if message["role"] == "tool" and not in_results:
         return {**message, "cache_control": MARK}
-    return {**message, "content": [{"type": "text", "text": message["content"], "cache_control": MARK}]}
+    content = message["content"]
+    first, *more = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    return {**message, "content": [{**first, "cache_control": MARK}, *more]}  # pictures follow the text
 
 
 def _short(message: Message) -> dict[str, Any]:

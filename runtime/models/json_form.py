@@ -10,10 +10,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from kernel.asking import lenient, native
+from kernel.asking import lenient
 from kernel.asking.messages import Message, calls_of, fenced
 from kernel.document.escaping import to_json
 from kernel.errors import ReplyError
+from runtime.models.marks import SHOWN, calls_in
+from runtime.models.tool_calls import turn_text
 from runtime.text.json_reader import read_reply
 
 FORM = (
@@ -22,18 +24,19 @@ FORM = (
 )
 """The form of each reply, after the system message."""
 RESULTS = "Results:"
-_MARK = re.compile(r"(<tool_call>\s*(?=\{))|(?<=\})\s*</tool_call>")
 _ALONE = re.compile(r"(?:```\w*\s*)?\{.*\}(?:\s*```)?", re.DOTALL)
 
 
-def conversation(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """The messages with roles system, user and assistant and text only; neighbours of one role are joined."""
-    written: list[dict[str, str]] = []
-    for role, text in _written(messages, tools):
+def conversation(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The messages with roles system, user and assistant, and no calls; neighbours of one role are joined."""
+    written: list[dict[str, Any]] = []
+    for (role, text), message in zip(_written(messages, tools), messages, strict=True):
         if written and written[-1]["role"] == role:
             written[-1]["content"] += f"\n\n{text}"
         else:
             written.append({"role": role, "content": text})
+        if images := message.get("images"):
+            written[-1]["images"] = [*written[-1].get("images", ()), *images]
     return written
 
 
@@ -52,15 +55,21 @@ def schema(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def read_turn(text: str) -> str:
-    """The reply of a turn, in the form of `native.turn_text`, from what a model wrote in this one.
+    """The reply of a turn, in the form of `turn_text`, from what a model wrote in this one.
 
-    A text without an object is a reply without calls. What cannot be read stays as it is: the loop's own
-    reader says what is wrong with it.
+    A text without an object is a reply without calls, or has them with the marks of the model's training.
+    What cannot be read stays as it is: the loop's own reader says what is wrong with it.
     """
+    marked = calls_in(text)
+    called = turn_text(marked.calls, marked.before) if marked and marked.calls else ""
+    if called and marked and marked.opened:
+        return called
     try:
         data = read_reply(text)
     except ReplyError:
-        return text if "{" in text else native.turn_text((), text)
+        if called:
+            return called
+        return text if "{" in text or not text.strip() else turn_text((), text)
     if "calls" not in data and (one := _called(data)):
         data = {"calls": [one]}
     if not {"calls", "text"} & data.keys():
@@ -75,34 +84,29 @@ def read_turn(text: str) -> str:
 def turn_in(text: str, tools: Sequence[Mapping[str, Any]]) -> str:
     """The reply of a turn from the text of a server that takes tools and did not read the calls in it.
 
-    That is one object in this form with declared tools only, or the marks `<tool_call>` around each call. Any
-    other text is what the model says.
+    These are one object in this form with declared tools only, or what stands with the marks of a model's
+    training. Such a mark that cannot be read is a call that cannot be made, and no answer. Any other text is
+    what the model says.
     """
-    said = native.turn_text((), text)
-    marked = _marked(text)
-    calls = f'{{"calls": [{", ".join(marked)}]}}' if marked else text.strip()
-    if not _ALONE.fullmatch(calls):
-        return said
-    try:
-        read = json.loads(read_turn(calls))
-    except ValueError:
-        return said
     names = {tool["function"]["name"] for tool in tools}
-    called = read.get("calls") if isinstance(read, dict) else None
-    return to_json(read) if called and all(each["tool"] in names for each in called) else said
-
-
-def _marked(text: str) -> list[str]:
-    """The objects between `<tool_call>` and `</tool_call>`; each mark is read once."""
-    found: list[str] = []
-    start = 0
-    for mark in _MARK.finditer(text):
-        if mark[1]:
-            start = start or mark.end()
-        elif start:
-            found.append(text[start : mark.start()])
-            start = 0
-    return found
+    said = turn_text((), text)
+    if _ALONE.fullmatch(text.strip()):
+        try:
+            read = json.loads(read_turn(text.strip()))
+        except ValueError:
+            return said
+        called = read.get("calls") if isinstance(read, dict) else None
+        return to_json(read) if called and all(each["tool"] in names for each in called) else said
+    marked = calls_in(text)
+    if not marked:
+        return said
+    declared = all(lenient.tool_name(call.name) in names for call in marked.calls)
+    if marked.calls and (declared or (marked.ends and marked.opened)):
+        return turn_text(marked.calls, marked.before)
+    if marked.opened and not marked.calls:
+        bad = {"tool": "?", "bad": text[len(marked.before) :].strip()[:SHOWN]}
+        return to_json({"calls": [bad], "text": marked.before})
+    return said
 
 
 def _written(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

@@ -26,7 +26,7 @@ _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _alone = Lock()
 
 
-def words_of(command: str | Sequence[str]) -> tuple[str, ...]:
+def command_words(command: str | Sequence[str]) -> tuple[str, ...]:
     """The words of a `key_command`; raises `ConfigurationError` for what only a shell understands."""
     if not isinstance(command, str):
         return tuple(command)

@@ -35,7 +35,7 @@ def rungs(config: Config) -> list[Rung]:
     named = [Rung.model_validate({"model": "reflex"})]
     if model and model != "reflex":
         default = {"model": model, "api_base": config.api_base, "price": config.price}
-        default |= {"timeout": config.timeout, "context": config.context}
+        default |= {"timeout": config.timeout, "context": config.context, "sees": config.sees}
         default |= {"key_command": config.key_command, "headers": config.headers}
         named.append(Rung.model_validate(default))
     return [*named, Rung.model_validate({"model": "person"})]
@@ -98,6 +98,8 @@ def _responder(
     settings: dict[str, Any] = {"timeout": limits, **rung.options}
     given = {name: getattr(rung, name) for name in ("api_base", "key_command", "headers", "context")}
     settings |= {name: value for name, value in {**given, "ca_bundle": config.ca_bundle}.items() if value}
+    if rung.sees is not None:
+        settings["sees"] = rung.sees
     if rung.price:
         settings["price"] = rung.price.model_dump()
     responder = make_responder(rung.model, tier=rung.tier, settings=settings, state=state, systems=systems)

@@ -9,16 +9,19 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from kernel.asking.responder import Ask, Reply, Usage
+from kernel.asking.responder import Ask, Reply
 from kernel.errors import ConfigurationError, FractalError, ProviderError
 from runtime.models import dialects
-from runtime.models.prices import LOCAL_PROVIDERS, usage
+from runtime.models.answers import whole_answer
+from runtime.models.prices import LOCAL_PROVIDERS
 from runtime.models.provider import CACHE_MARKS, KEYS, SCHEMA_TOKENS, Provider
+from runtime.models.refusals import LIMITS
 from runtime.models.window import Window
 from runtime.received import ACCEPTED, held
 from runtime.secrets.known import secret_of
@@ -74,7 +77,18 @@ class LiteLLM(Provider):
             if said := connections.cause(error, FractalError):
                 raise said from None
             raise
-        return self._reply(ask, litellm, response)
+        answer = whole_answer(response.model_dump())
+        if answer.tokens.usd is None:
+            paid = self._paid(litellm, response)
+            answer = replace(answer, tokens=replace(answer.tokens, usd=paid)) if paid else answer
+        prompt = answer.tokens.prompt
+        if self.provider.startswith("ollama") and prompt >= self.window - 1:
+            raise ProviderError(
+                f"{self.name}: the prompt did not fit into the context of {self.window} tokens and was "
+                "truncated; set options: {num_ctx: …} or take a smaller --profile",
+                self.cost(ask, answer),
+            )
+        return self.reply_of(ask, answer)
 
     def _request(self, ask: Ask, seconds: float, litellm: ModuleType) -> dict[str, Any]:
         request: dict[str, Any] = {
@@ -82,11 +96,11 @@ class LiteLLM(Provider):
             if self.provider == "ollama"
             else self.model,
             "messages": self.messages(ask),
-            "max_tokens": self.longest(ask),
+            **({} if self.options.keys() & set(LIMITS) else {self.limit: self.longest(ask)}),
             "timeout": seconds,
             "max_retries": 0,
             "drop_params": True,
-            **self.optional(ask, self._form(ask, litellm)),
+            **self.optional(ask, self.form_of(ask)),
         }
         if self.provider.startswith("ollama"):
             request["num_ctx"] = self.context or OLLAMA_CONTEXT
@@ -100,12 +114,13 @@ class LiteLLM(Provider):
             request["api_key"] = self.key(self.key_name)
         elif self.provider not in KEYS and (key := secret_of(self.key_name)):
             request["api_key"] = key
-        return request | self.options
+        return {name: each for name, each in (request | self.options).items() if each is not None}
 
-    def _form(self, ask: Ask, litellm: ModuleType) -> dict[str, Any] | None:
+    def form_of(self, ask: Ask) -> dict[str, Any] | None:
         """The response_format: the schema, any JSON object, or None for the prompt alone."""
         if ask.form.kind != "json" or "response_format" in self.refused:
             return None
+        litellm = _litellm()
         wanted = self.schema_of(ask)
         small = self.count(json.dumps(wanted)) <= SCHEMA_TOKENS
         if small and (
@@ -119,34 +134,14 @@ class LiteLLM(Provider):
             {"type": "json_object"} if "response_format" in supported and "claude" not in self.model else None
         )
 
-    def _reply(self, ask: Ask, litellm: ModuleType, response: Any) -> Reply:
-        choice = response.choices[0]
-        named = [each.function for each in choice.message.tool_calls or ()]
-        calls = [(str(function.name), str(function.arguments or "")) for function in named]
-        text = self.text_of(ask, calls, choice.message.content or "")
-        used = getattr(response, "usage", None)
-        read, written = (getattr(used, name, None) for name in ("prompt_tokens", "completion_tokens"))
-        prompt, completion = self.tokens(ask, read, written, text)
-        cost = self._used(litellm, response, prompt, completion)
-        if choice.finish_reason == "content_filter":
-            raise self.withheld(cost)
-        context = self.window
-        if self.provider.startswith("ollama") and prompt >= context - 1:
-            raise ProviderError(
-                f"{self.name}: the prompt did not fit into the context of {context} tokens and was "
-                "truncated; set options: {num_ctx: …} or take a smaller --profile",
-                cost,
-            )
-        return Reply(text, self.name, cost, choice.finish_reason == "length")
-
-    def _used(self, litellm: ModuleType, response: Any, prompt: int, completion: int) -> Usage:
+    def _paid(self, litellm: ModuleType, response: Any) -> float:
+        """What litellm's table says that a response costs; it knows of cached tokens. 0: not known."""
         if self.given_price or self.provider in LOCAL_PROVIDERS:
-            return usage(prompt, completion, self.price)
-        try:  # litellm accounts for cached tokens
-            cost = litellm.completion_cost(completion_response=response, model=self.model)
+            return 0.0
+        try:
+            return float(litellm.completion_cost(completion_response=response, model=self.model))
         except Exception:  # any failure falls back to the table
-            cost = 0.0
-        return Usage(prompt, completion, cost) if cost else usage(prompt, completion, self.price)
+            return 0.0
 
 
 @cache

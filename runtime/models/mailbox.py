@@ -15,10 +15,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from kernel.asking.messages import new_from, prompt_tokens
+from kernel.asking.messages import prompt_tokens
 from kernel.asking.responder import Ask, Reply, Responder, Tier, Usage, Waits
 from kernel.document.escaping import to_json
 from kernel.errors import ConfigurationError, ProviderError, ReplyError
+from runtime.models.dialects import new_from
 from runtime.models.json_form import conversation, read_turn
 from runtime.text.json_reader import read_reply
 

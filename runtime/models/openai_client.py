@@ -9,23 +9,19 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass
 from threading import Thread
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from kernel.asking.native import object_of
 from kernel.asking.responder import Ask, Reply
-from kernel.document.amounts import whole
-from kernel.document.escaping import to_json
-from kernel.errors import ProviderError
-from runtime.models import dialects
+from runtime.models import dialects, thinking
+from runtime.models.answers import Reader
 from runtime.models.certificates import trusted
 from runtime.models.endpoints import ALIASES, ENDPOINTS, OWN
-from runtime.models.prices import usage
-from runtime.models.provider import CACHE_KEY, CACHE_MARKS, SCHEMA_TOKENS, Provider, encodable
+from runtime.models.provider import CACHE_KEY, CACHE_MARKS, SCHEMA_TOKENS, Provider
+from runtime.models.refusals import LIMITS
 from runtime.models.window import in_answer, in_props, in_table
 from runtime.secrets.known import secret_of
 
@@ -43,19 +39,8 @@ TAKE_CACHE_KEY = (".openai.com", ".openai.azure.com")
 """Hosts that take the name of a conversation for their cache."""
 LONGEST_KEY = 64
 """Characters of such a name."""
-DONE = "[DONE]"
-"""The last event of a stream."""
 LARGEST_ERROR = 100_000
-"""Characters of an error's answer that are read as JSON."""
-
-
-class RefusedRequest(Exception):
-    """The server answered with an error; `body` is its JSON object, or empty."""
-
-    def __init__(self, text: str, status: int | None, headers: Mapping[str, str]) -> None:
-        self.status_code, self.response = status, headers
-        self.body = _error_in(text)
-        super().__init__(" ".join(text[:300].split()) or f"the server answered with the status {status}")
+"""Bytes of an error's answer that are read."""
 
 
 class OpenAI(Provider):
@@ -74,6 +59,8 @@ class OpenAI(Provider):
         name = f"{provider}/{rest}" if slash else model
         super().__init__(name, **{"name": model, "tools": native, **settings})
         self.url = self.api_base or known.url
+        if "limit" not in self.servers.known(self.server):
+            self.limit = self.endpoint.limit
         self._asked: Thread | None = None
         self._client: tuple[httpx.AsyncClient, asyncio.AbstractEventLoop] | None = None
 
@@ -166,43 +153,44 @@ class OpenAI(Provider):
         return f"Bearer {key or 'none'}" if key or not self.headers else ""
 
     async def send(self, ask: Ask, seconds: float) -> Reply:
-        """Make one call and read the stream of its reply."""
-        begun, received = time.monotonic(), _Received()
+        """Make one call and read its answer, whether it is a stream or not."""
+        begun, reader = time.monotonic(), Reader(ask.on_text, ask.on_thinking)
         async with _limit(seconds, f"the reply was not complete within {seconds:g} s"):
-            async with self._patience(received, begun):
+            async with self._patience(reader, begun):
                 client = self._connected()
                 request = client.build_request("POST", "chat/completions", json=self._request(ask))
                 response = await client.send(request, stream=True)
             try:
-                if response.is_error:
-                    text = (await response.aread()).decode("utf-8", "replace")
-                    raise RefusedRequest(text, response.status_code, response.headers)
-                if "event-stream" in response.headers.get("content-type", ""):
-                    await self._follow(_events(response), received, ask, begun)
-                else:  # a server that does not stream
-                    received.take_whole(json.loads(await response.aread()), ask)
+                if response.is_success:
+                    await self._follow(response, reader, begun)
+                else:
+                    reader.take((await response.aread())[:LARGEST_ERROR])
             finally:
                 await response.aclose()
-        return self._reply(ask, received)
+        return self.reply_of(ask, reader.end(response.status_code), response.headers)
 
-    async def _follow(self, events: AsyncIterator[str], received: _Received, ask: Ask, begun: float) -> None:
-        """Take the events of a stream until its end, or until the next one takes too long."""
-        while True:
-            async with self._patience(received, begun):
-                event = await anext(events, None)
-            if event is None:
-                break
-            if event == DONE:
-                received.finish = received.finish or ("stop" if received.begun else "")
-                break
-            received.take(json.loads(event), ask)
-        if not received.finish:
-            raise ConnectionResetError("the stream ended in the middle of the reply")
+    async def _follow(self, response: httpx.Response, reader: Reader, begun: float) -> None:
+        """Read an answer until its end, or until the next piece takes too long.
 
-    def _patience(self, received: _Received, begun: float) -> AbstractAsyncContextManager[None]:
+        A reply that is complete is taken, whatever happens to the connection afterwards.
+        """
+        pieces = response.aiter_bytes()
+        try:
+            while not reader.done:
+                async with self._patience(reader, begun):
+                    piece = await anext(pieces, None)
+                if piece is None:
+                    break
+                reader.take(piece)
+        except (_connections().httpx.TransportError, OSError):  # also a limit of time
+            if not reader.complete:
+                raise
+
+    def _patience(self, reader: Reader, begun: float) -> AbstractAsyncContextManager[None]:
         """The limit for the next piece of a reply; until the first one, that for all since `begun`."""
         first, idle = self.timeout.first_token, self.timeout.idle
-        if received.begun:
+        first += self.thinking_tokens / thinking.SPEED  # some servers are silent meanwhile
+        if reader.begun:
             return _limit(idle, f"the reply stalled within {idle:g} s")
         return _limit(begun + first - time.monotonic(), f"no reply began within {first:g} s")
 
@@ -218,43 +206,32 @@ class OpenAI(Provider):
         return self._client[0]
 
     def _request(self, ask: Ask) -> dict[str, Any]:
+        own = {} if self.options.keys() & set(LIMITS) else {self.limit: self.longest(ask)}
         request: dict[str, Any] = {
-            "model": self.model.partition("/")[2] or self.model,
+            "model": self.bare_model,
             "messages": self.messages(ask),
-            self.endpoint.limit: self.longest(ask),
-            "stream": True,
-            **self.optional(ask, self._form(ask)),
+            **own,
+            **self.optional(ask, self.form_of(ask)),
         }
-        if "stream_options" not in self.refused:
-            request["stream_options"] = {"include_usage": True}
         if key := self.caching(ask).get(CACHE_KEY):
             request[CACHE_KEY] = key
-        return request | self.options
+        return {name: each for name, each in (request | self.options).items() if each is not None}
 
-    def _form(self, ask: Ask) -> dict[str, Any]:
+    def optional(self, ask: Ask, form: Mapping[str, Any] | None) -> dict[str, Any]:
+        """As every provider's, with the parts of a stream."""
+        stream = {"stream": True, "stream_options": {"include_usage": True}}
+        parts = {name: each for name, each in stream.items() if name not in self.refused}
+        if "stream" not in parts:
+            parts.pop("stream_options", None)
+        return {**parts, **super().optional(ask, form)}
+
+    def form_of(self, ask: Ask) -> dict[str, Any]:
         """The schema of the reply if it is small, else any JSON object."""
         wanted = self.schema_of(ask)
         if self.count(json.dumps(wanted)) > SCHEMA_TOKENS:
             return {"type": "json_object"}
         schema = {"name": "reply", "schema": wanted, "strict": False}
         return {"type": "json_schema", "json_schema": schema}
-
-    def _reply(self, ask: Ask, received: _Received) -> Reply:
-        # halves of a surrogate pair may have come in two pieces
-        calls = [(each.name, encodable(each.arguments)) for each in received.calls]
-        text = self.text_of(ask, calls, encodable(received.text))
-        used = received.used
-        prompt, completion = self.tokens(ask, used.get("prompt_tokens"), used.get("completion_tokens"), text)
-        details = used.get("prompt_tokens_details")
-        cached = whole(details.get("cached_tokens"), 0, prompt) if isinstance(details, dict) else 0
-        cost = usage(prompt, completion, self.price, cached)
-        if received.refusal:
-            raise ProviderError(
-                f"{self.name}: the model refuses: {received.refusal[:300]}; rephrase the task", cost
-            )
-        if received.finish == "content_filter":
-            raise self.withheld(cost)
-        return Reply(text, self.name, cost, received.finish == "length")
 
 
 @asynccontextmanager
@@ -268,110 +245,6 @@ async def _limit(seconds: float, what: str) -> AsyncGenerator[None]:
         if limit.expired():
             raise TimeoutError(what) from None
         raise
-
-
-async def _events(response: httpx.Response) -> AsyncGenerator[str]:
-    """The data of each server-sent event; this protocol puts each on one line.
-
-    Only line feeds end a line: a text may hold U+2028 and others that Python counts as such.
-    """
-    rest = ""
-    async for text in response.aiter_text():
-        *lines, rest = f"{rest}{text}".split("\n")
-        for line in lines:
-            if data := line.removeprefix("data:").strip() if line.startswith("data:") else "":
-                yield data
-    if data := rest.removeprefix("data:").strip() if rest.startswith("data:") else "":
-        yield data
-
-
-@dataclass
-class _Call:
-    """What has come of a call so far."""
-
-    place: int | None
-    id: str
-    name: str = ""
-    arguments: str = ""
-
-    def ends_before(self, name: str, id: str) -> bool:
-        """Whether a piece with a name and this id begins another call."""
-        if id and self.id:
-            return id != self.id
-        return bool(self.arguments) and (name != self.name or object_of(self.arguments) is not None)
-
-
-class _Received:
-    """What has come of a reply so far."""
-
-    def __init__(self) -> None:
-        self.text = self.refusal = ""
-        self.calls: list[_Call] = []
-        self.begun = False  # whether a piece of it, or of the model's thinking, has come
-        self.finish = ""
-        self.used: dict[str, Any] = {}
-
-    def take_whole(self, answer: Any, ask: Ask) -> None:
-        """Take an answer that came in one piece. Raises `ValueError` if it has no reply."""
-        choices = answer.get("choices") if isinstance(answer, dict) else None
-        if not choices:
-            raise ValueError("the answer has no reply")
-        choice = cast(dict[str, Any], choices[0])
-        finish = choice.get("finish_reason") or "stop"
-        self.take({**answer, "choices": [{"delta": choice.get("message"), "finish_reason": finish}]}, ask)
-
-    def take(self, chunk: Any, ask: Ask) -> None:
-        """Take the next piece. Raises `RefusedRequest` for an error in the middle of a stream."""
-        if chunk.get("error"):
-            raise RefusedRequest(json.dumps(chunk), None, {})
-        used = chunk.get("usage")
-        self.used = cast(dict[str, Any], used) if used and isinstance(used, dict) else self.used
-        for choice in chunk.get("choices") or ():
-            self.finish = choice.get("finish_reason") or self.finish
-            delta: Mapping[str, Any] = choice.get("delta") or {}
-            self.begun = self.begun or any(value for name, value in delta.items() if name != "role")
-            if text := _text_in(delta.get("content")):
-                self.text += text
-                ask.on_text(text)
-            self.refusal += delta.get("refusal") or ""
-            for call in delta.get("tool_calls") or ():
-                self._take_call(call, ask)
-
-    def _take_call(self, piece: Mapping[str, Any], ask: Ask) -> None:
-        """Take a piece of a call: of a new one, or more of one that has begun.
-
-        Some servers number all calls 0 or none, and some repeat the name in each piece.
-        """
-        function: Mapping[str, Any] = piece.get("function") or {}
-        name, given = function.get("name") or "", function.get("arguments") or ""
-        given = given if isinstance(given, str) else to_json(given)
-        place, id = piece.get("index"), piece.get("id") or ""
-        begun = [each for each in self.calls if place is None or each.place == place]
-        call = begun[-1] if begun else None
-        if call is None or (name and call.ends_before(name, id)):
-            call = _Call(place, id)
-            self.calls.append(call)
-        call.name += "" if name == call.name else name
-        call.arguments += given
-        ask.on_text(f"{name} {given}" if name else given)
-
-
-def _text_in(content: Any) -> str:
-    """The text of a message; some servers send it in parts."""
-    if isinstance(content, list):
-        parts = cast(list[Any], content)
-        return "".join(str(part.get("text") or "") for part in parts if isinstance(part, dict))
-    return content or ""
-
-
-def _error_in(text: str) -> dict[str, Any]:
-    """The error object of an answer; empty if there is none."""
-    try:
-        answer: Any = json.loads(text[:LARGEST_ERROR])
-    except ValueError:
-        return {}
-    error = answer.get("error", answer) if isinstance(answer, dict) else None
-    return cast(dict[str, Any], error) if isinstance(error, dict) else {"message": str(error or "")}
 
 
 def _connections() -> Any:

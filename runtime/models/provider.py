@@ -13,25 +13,43 @@ import random
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from functools import cache, cached_property
 from importlib import import_module
 from typing import Any, cast
 
 from kernel.asking.messages import Message, calls_of, prompt_tokens, sent
-from kernel.asking.native import object_of, turn_text
 from kernel.asking.responder import FREE, Ask, Reply, Responder, Tier, Usage, Waits, estimate_tokens
-from kernel.document.amounts import clamped, whole
+from kernel.document.amounts import MOST_AT_ONCE, whole
 from kernel.document.escaping import to_json
-from kernel.errors import ConfigurationError, FractalError, ProviderError
+from kernel.errors import ConfigurationError, FractalError, ProviderError, ReplyError
 from runtime import addresses
 from runtime.addresses import is_loopback
-from runtime.models import dialects, json_form
-from runtime.models.keys import headers_of, printed_key, words_of
+from runtime.models import dialects, json_form, thinking
+from runtime.models.answers import Answer, encodable
+from runtime.models.changes import Changes
+from runtime.models.failures import (
+    CutOff,
+    OutOfThought,
+    ServerFault,
+    error_message,
+    header_of,
+    is_read_wrongly,
+    is_too_long,
+    may_be_processed,
+    passes,
+    read_wrongly,
+    refused_connection,
+    retry_after,
+    status_of,
+    too_large,
+    words_of,
+)
+from runtime.models.faults import Fault
+from runtime.models.keys import command_words, headers_of, printed_key
 from runtime.models.prices import (
     LOCAL_PROVIDERS,
     NOTHING,
@@ -40,43 +58,43 @@ from runtime.models.prices import (
     litellm_folder,
     usage,
 )
+from runtime.models.refusals import (
+    FILTERED,
+    KEY_REFUSED,
+    LEAST,
+    PARTS,
+    SPARE,
+    length_in,
+    other_limit,
+)
+from runtime.models.seeing import sees_by_name
 from runtime.models.servers import Servers
+from runtime.models.tool_calls import object_of, turn_text
 from runtime.models.window import LOCAL, Window, in_table, valid
 from runtime.proxies import proxy_for
-from runtime.received import LIMIT, TooLarge, of_reply
+from runtime.received import LIMIT, of_reply
 from runtime.secrets.known import learn_secrets, secret_of
 from runtime.secrets.redaction import redact
+from runtime.text.json_reader import read_reply
 from runtime.workspace.settings import Timeouts
 
-SCHEMA_TOKENS = 100  # larger schemas are described in words; kernel.md, "Prompt"
+SCHEMA_TOKENS = 100  # larger schemas are described in words
 MESSAGE_TOKENS = 6  # the overhead of a message
 SAMPLING = 0.7  # the temperature of a reply to a small question after the likely one
 LONGEST_WAIT = 60.0  # seconds between two attempts, unless the provider asks for more
-LONGEST_REQUESTED = 3600.0  # seconds that a provider can make this process wait
-OPTIONAL = {
-    "response_format": ("response_format", "json_mode", "json_schema", "json_object", "structured_output"),
-    "tools": ("tool", "function_call", "functions_are_not"),
-    "stream_options": ("stream_option",),
-    "temperature": ("temperature",),
-    "prompt_cache_key": ("prompt_cache_key",),
-    "cache_control": ("cache_control", "be_a_valid_string", "must_be_a_string", "expected_a_string"),
-}
-"""Parts of a request that it can do without, and how an error message names each, in any case."""
 CACHE_KEY, CACHE_MARKS = "prompt_cache_key", "cache_control"
 """How two kinds of providers are told what of a prompt to cache: by a name for it, by marks in it."""
-NO_TOOLS_HERE = ("--jinja", "unsupported_param")
-"""What llama.cpp's servers say of tools with the status of a fault of their own."""
 LOCAL_RETRIES = 1  # after a refused connection to this machine: the server is not running
-AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 KEYS = {
     "vertex_ai": "GOOGLE_APPLICATION_CREDENTIALS",
     "bedrock": "AWS_ACCESS_KEY_ID",
 }
 """The variables of providers that litellm serves, where they are not named `PROVIDER_API_KEY`."""
+ROOM: ContextVar[int] = ContextVar("ROOM", default=MOST_AT_ONCE)
+"""The most tokens that the server leaves for the reply to the ask of this task."""
 EMPTY = "(nothing)"
 """What stands for an empty message, which some providers refuse."""
 _STRANGE = re.compile(r"[^a-zA-Z0-9_-]")
-_CLASSES = re.compile(r"^(?:(?:litellm\.)?\w*(?:Error|Exception|Timeout)(?:: | - ))+")
 
 
 def limits_of(value: Any) -> Timeouts:
@@ -118,9 +136,10 @@ class Provider(Responder, ABC):
         patience: float = 300.0,
         deadline: float | None = None,
         max_tokens: int | None = None,
-        thinking_tokens: int = 0,
+        thinking_tokens: int | None = None,
         options: Mapping[str, Any] | None = None,
         tools: bool | None = None,
+        sees: bool | None = None,
         context: int | None = None,
         servers: Servers | None = None,
     ) -> None:
@@ -135,9 +154,10 @@ class Provider(Responder, ABC):
         patience: seconds for all attempts of one ask.
         deadline: the time of the monotonic clock after which no attempt starts.
         max_tokens: a limit for replies below the ask's.
-        thinking_tokens: additional tokens for the model's thinking.
+        thinking_tokens: additional tokens for the model's thinking; None: as usual for its name.
         options: more arguments of the request, such as temperature.
         tools: whether calls of a turn have the provider's own form; None tries it once.
+        sees: whether it is shown pictures; None takes what is known of the model.
         context: tokens of a conversation and its reply; None takes what is known of the model.
         servers: what earlier runs found out about this server.
         """
@@ -149,7 +169,7 @@ class Provider(Responder, ABC):
         except ValueError as error:
             raise ConfigurationError(f"{self.name}: api_base: {error}") from None
         api_base = self.api_base
-        self.key_env, self.key_command = key_env, words_of(key_command)
+        self.key_env, self.key_command = key_env, command_words(key_command)
         self.headers, self.ca_bundle = dict(headers or {}), ca_bundle
         self.given_price = price
         self.price = price or known_price(model) or (NOTHING if is_loopback(api_base) else None)
@@ -158,14 +178,24 @@ class Provider(Responder, ABC):
         self.timeout = limits_of(timeout)
         self.retries, self.backoff = retries, backoff
         self.patience, self.deadline = patience, deadline
-        self.max_tokens, self.thinking_tokens = max_tokens, thinking_tokens
+        self.max_tokens, self._thinking = max_tokens, thinking_tokens
         self.options = dict(options or {})
         learn_secrets(self.options)
         self.provider = model.partition("/")[0] if "/" in model else "openai"
         self._brake = _brake_of(f"{self.provider} {api_base or ''}")
-        self.refused: set[str] = set()
+        facts = self.servers.known(self.server)
+        self.refused: set[str] = {each for each in PARTS if each in facts.get("without", ())}
         """Optional parts of a request that the server has refused, and that are left out since."""
+        self.limit = str(facts.get("limit", "max_tokens"))
+        """The request's member for the longest reply."""
+        self._longest = whole(facts.get("longest"), 0)  # tokens of a reply that the server allows; 0: unknown
         self._tools = tools
+        self._sees = sees_by_name(model) if sees is None else sees
+
+    @property
+    def sees(self) -> bool:
+        """Whether it is shown pictures: as set or known of the model, unless its server has refused one."""
+        return self._sees and "images" not in self.refused
 
     @property
     def takes_tools(self) -> bool:
@@ -175,6 +205,11 @@ class Provider(Responder, ABC):
         return (
             bool(self.servers.known(self.server).get("tools", True)) if self._tools is None else self._tools
         )
+
+    @property
+    def bare_model(self) -> str:
+        """The name of the model, as its server knows it."""
+        return self.model.partition("/")[2] or self.model
 
     @property
     def server(self) -> str:
@@ -208,12 +243,25 @@ class Provider(Responder, ABC):
         """Who says so: the settings, the server, the table of models, or nobody."""
         return self._window.source
 
+    @property
+    def thinking_tokens(self) -> int:
+        """Tokens for the model's thinking beside its reply: as set, learned, or usual for its name."""
+        if self._thinking is None:
+            return thinking.room_of(self.model, self.window)
+        return self._thinking
+
     @cached_property
     def _window(self) -> Window:
         return self.find_window()
 
     def find_window(self) -> Window:
-        """The window by what is known now. A server of one's own knows better than the table."""
+        """The window by what is known now: not more than the server has refused a prompt for."""
+        found = self._stated_window()
+        fits = valid(self.servers.known(self.server).get("fits"))
+        return Window(fits, "the server") if fits and fits < found.tokens else found
+
+    def _stated_window(self) -> Window:
+        """The window by what is said of it. A server of one's own knows better than the table."""
         said = valid(self.servers.known(self.server).get("window"))
         served = Window(said, "the server") if said else None
         tokens = in_table(self.model)
@@ -251,34 +299,21 @@ class Provider(Responder, ABC):
     async def send(self, ask: Ask, seconds: float) -> Reply:
         """Make one call that takes at most so many seconds. Raises what the client's library raises."""
 
-    def _gave_in(self, ask: Ask, error: Exception) -> bool:
-        """Whether the server refused an optional part of this request, which is now left out for good."""
-        # the name of a model may have such a word in it: `qwen-coder-tools` is not found
-        name = re.escape((self.model.partition("/")[2] or self.model).casefold())
-        words = re.sub(rf"(?<!\w){name}(?!\w)", "", str(error).casefold()).replace(" ", "_")
-        status = status_of(error)
-        sent = {*self.optional(ask, OPTIONAL), *({"stream_options"} - self.refused), *self.caching(ask)}
-        if status == 500:  # llama.cpp's servers answer so to what they do not know
-            sent &= {"response_format", *({"tools"} if any(each in words for each in NO_TOOLS_HERE) else ())}
-        elif status not in (400, 404, 422, 501):
-            return False
-        new = {part for part in sent if any(each in words for each in OPTIONAL[part])}
-        self.refused |= new
-        # an error about tools in the middle of a conversation may be about its calls
-        if "tools" in new and ask.wants_turn and not _has_calls(ask) and self._tools is None:
-            self.servers.learn(self.server, tools=False)
-        return bool(new)
-
     def messages(self, ask: Ask) -> list[dict[str, Any]]:
-        """The prompt. A server that takes no native calls gets calls and tools in words."""
+        """The prompt. A server that takes no message of the system gets it with the user's first one."""
+        written = self.conversation(ask)
+        return dialects.without_system(written) if "system" in self.refused else written
+
+    def conversation(self, ask: Ask) -> list[dict[str, Any]]:
+        """The messages. A server that takes no native calls gets calls and tools in words."""
         if ask.messages:
             if not self._declares(ask):
-                return [_encodable(each) for each in json_form.conversation(ask.messages, ask.tools)]
-            return self.dialect([_encodable(wire(each)) for each in ask.messages])
-        return [
-            {"role": "system", "content": encodable(ask.system)},
-            {"role": "user", "content": encodable(ask.user)},
-        ]
+                written = [_encodable(each) for each in json_form.conversation(ask.messages, ask.tools)]
+            else:
+                written = self.dialect([_encodable(wire(each)) for each in ask.messages])
+            return [_with_images(each, sees=self.sees) for each in written]
+        said = [{"role": "system", "content": ask.system}, {"role": "user", "content": ask.user}]
+        return [_encodable(each) for each in said]
 
     def dialect(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """A conversation with native calls as this provider wants it."""
@@ -302,6 +337,71 @@ class Provider(Responder, ABC):
             parts["temperature"] = SAMPLING if ask.sample else 0.0
         return {name: part for name, part in parts.items() if name not in self.refused}
 
+    def parts(self, ask: Ask) -> list[str]:
+        """The parts of this request that it can do without, in the order in which they are tried."""
+        sent = {*self.optional(ask, self.form_of(ask)), *self.caching(ask), "system"} - self.refused
+        if self.sees and any(each.get("images") for each in ask.messages):
+            sent.add("images")
+        return [part for part in PARTS if part in sent]
+
+    def leave_out(self, parts: Collection[str], ask: Ask, *, lasting: bool) -> None:
+        """Send these parts no more: the server has named them; `lasting`: also in the next processes."""
+        self.refused |= set(parts)
+        if lasting and (kept := sorted(self.refused - {"tools"})):
+            self.servers.learn(self.server, without=kept)
+        # an error about tools in the middle of a conversation may be about its calls
+        if "tools" in parts and ask.wants_turn and not _has_calls(ask) and self._tools is None:
+            self.servers.learn(self.server, tools=False)
+
+    def drop_options(self, words: str, ask: Ask) -> bool:
+        """Leave out arguments of the settings that a refusal names; whether there were any."""
+        named = [
+            name
+            for name in self.options
+            if len(name) > 2 and re.search(rf"(?<![a-z0-9]){re.escape(name.casefold())}(?![a-z0-9])", words)
+        ]
+        for name in named:
+            del self.options[name]
+        if named:
+            ask.notify(f"{self.name}: the server refuses {', '.join(named)}, which is left out now")
+        return bool(named)
+
+    def learn_lengths(self, ask: Ask, words: str) -> bool:
+        """Learn from a refusal how the limit of a reply is called, or how long prompt and reply may be.
+
+        Returns whether the next request is another one; it is not where the prompt alone is too long.
+        """
+        if name := other_limit(words):
+            changed, self.limit = name != self.limit, name
+            self.servers.learn(self.server, limit=name)
+            return changed
+        if not (found := length_in(words)):
+            return False
+        had = self.longest(ask)
+        if found.window:
+            self._learn_window(found.window)
+            prompt = found.prompt or prompt_tokens(ask, self.count)
+            room = found.window - prompt - SPARE
+            room = room if found.prompt else max(room, min(LEAST, had // 2))  # the count is an estimate
+            once_more = ROOM.get() < MOST_AT_ONCE  # some count the prompt as what the reply leaves of it
+            ROOM.set(min(room, had // 2) if once_more or room >= had else room)
+            return ROOM.get() >= min(LEAST, ask.max_tokens)
+        if found.longest:
+            self._longest = found.longest if found.longest < had else had // 2
+            self.servers.learn(self.server, longest=self._longest)
+            return self._longest >= min(LEAST, ask.max_tokens)
+        if "too large" in words.casefold() and had > LEAST:
+            ROOM.set(had // 2)
+            return True
+        return False
+
+    def _learn_window(self, tokens: int) -> None:
+        """Remember how much the server takes; the next prompt is made for that."""
+        if (fits := valid(tokens)) and fits < self.window:
+            self.servers.learn(self.server, fits=fits)
+            with suppress(AttributeError):
+                del self._window
+
     def caching(self, ask: Ask) -> dict[str, Any]:
         """What the server is told of caching the prompt, and may refuse: `CACHE_KEY`, `CACHE_MARKS`.
 
@@ -313,26 +413,78 @@ class Provider(Responder, ABC):
         """The schema of the reply; of a turn without one, that of its calls as text."""
         return dict(ask.schema or (json_form.schema(ask.tools) if ask.messages else {}))
 
-    def tokens(self, ask: Ask, prompt: Any, completion: Any, text: str) -> tuple[int, int]:
-        """Prompt and completion tokens: what the server reports, else their counts."""
-        return (
-            whole(prompt, 0) or prompt_tokens(ask, self.count),
-            whole(completion, 0) or self.count(text),
-        )
+    def reply_of(self, ask: Ask, answer: Answer, headers: Mapping[str, str] | None = None) -> Reply:
+        """The reply in an answer. Raises for each answer that is none, with what it has cost."""
+        fault = answer.fault
+        if fault and fault.wrote and not answer.begun:  # the server could not read what its model wrote
+            answer, fault = replace(answer, text=fault.wrote, finish="stop"), None
+        text = self._text_of(ask, answer)
+        if fault:
+            raise ServerFault(fault, headers, self._cost_of_fault(ask, answer, fault))
+        cost = self.cost(ask, answer)
+        if answer.refusal and not text.strip():
+            raise ProviderError(
+                f"{self._at}: the model refuses: {redact(answer.refusal)[:300]}; rephrase the task", cost
+            )
+        if answer.finish == "filter":
+            raise ProviderError(
+                f"{self._at}: the provider's filter withheld the reply; rephrase the task", cost
+            )
+        whole = answer.finish == "stop" or self._is_whole(ask, answer)
+        if answer.finish == "cut" and not whole:
+            raise CutOff("the stream ended in the middle of the reply", cost if answer.begun else None)
+        if not whole and _only_thought(answer, cost.completion_tokens, self.longest(ask)):
+            raise OutOfThought(answer.tokens.thinking or self.count(answer.thinking), cost)
+        return Reply(self._as_turn(ask, answer, text), self.name, cost, not whole)
 
-    def withheld(self, cost: Usage) -> ProviderError:
-        """The error for a reply that the provider's filter withheld."""
-        return ProviderError(
-            f"{self.name}: the provider's filter withheld the reply; rephrase the task", cost
-        )
+    def cost(self, ask: Ask, answer: Answer) -> Usage:
+        """What an answer has cost: as the server reports it, else by counting."""
+        told = answer.tokens
+        prompt = told.prompt or prompt_tokens(ask, self.count)
+        written = [answer.text, answer.thinking, *map(" ".join, answer.calls)]
+        completion = told.completion or sum(self.count(each) for each in written if each)
+        if told.usd is not None and not self.given_price:
+            return Usage(prompt, completion, told.usd)
+        return usage(prompt, completion, self.price, told.cached)
 
-    def text_of(self, ask: Ask, calls: Sequence[tuple[str, str]], text: str) -> str:
+    def _cost_of_fault(self, ask: Ask, answer: Answer, fault: Fault) -> Usage | None:
+        """What an answer has cost that is no reply; None for one that the model had no part in."""
+        told = answer.tokens.prompt or answer.tokens.completion or answer.tokens.usd is not None
+        if answer.begun or told:
+            return self.cost(ask, answer)
+        return self.estimate(ask) if fault.unread else None
+
+    def _text_of(self, ask: Ask, answer: Answer) -> str:
+        """The text of an answer, wherever its server has put it."""
+        if answer.text.strip() or answer.finish != "stop":
+            return answer.text
+        if answer.calls:  # some ask for an object by a call
+            return answer.text if ask.wants_turn else answer.calls[0][1]
+        return _object_in(answer.thinking) if ask.form.kind == "json" else answer.text
+
+    def _as_turn(self, ask: Ask, answer: Answer, text: str) -> str:
         """The reply as text: native calls, by name and arguments, become a turn."""
         if not ask.wants_turn:
             return text
-        if calls:
-            return turn_text(calls, text)
+        if answer.calls:
+            return turn_text(answer.calls, text)
         return json_form.turn_in(text, ask.tools) if self._declares(ask) else json_form.read_turn(text)
+
+    def _is_whole(self, ask: Ask, answer: Answer) -> bool:
+        """Whether a reply is complete, although its server says that it was cut off or does not say."""
+        if answer.calls:
+            return all(given.strip() and object_of(given) is not None for _, given in answer.calls)
+        if ask.form.kind != "json":
+            return answer.text.strip() in ask.form.options
+        text = answer.text
+        if ask.wants_turn and self._declares(ask):
+            calls = json.loads(json_form.turn_in(text, ask.tools)).get("calls")
+            return bool(calls) and not any("bad" in each for each in calls)
+        return bool(_object_in(text))
+
+    @abstractmethod
+    def form_of(self, ask: Ask) -> dict[str, Any] | None:
+        """What the request says of the reply's form: a small schema, any JSON object, or nothing."""
 
     @abstractmethod
     async def load(self) -> None:
@@ -341,11 +493,19 @@ class Provider(Responder, ABC):
     async def answer(self, ask: Ask) -> Reply | Waits:
         """Ask the model; retry temporary failures while patience and deadline allow.
 
-        An attempt that timed out may have been billed, so its full estimate is charged.
+        Each answer that came is charged, and an attempt that timed out in full: it may have been billed.
         """
         await self.load()
-        begun, failures, lost = time.monotonic(), 0, FREE
+        room = ROOM.set(MOST_AT_ONCE)
+        try:
+            return await self._answer(ask)
+        finally:
+            ROOM.reset(room)
+
+    async def _answer(self, ask: Ask) -> Reply:
+        begun, failures, thoughts, lost = time.monotonic(), 0, 0, FREE
         end = min(begun + self.patience, self.deadline or float("inf"))
+        changes = Changes(self, ask)
         while True:
             try:
                 self._still_time(end, self._brake.until, "it reported a rate limit")
@@ -354,27 +514,57 @@ class Provider(Responder, ABC):
                     left = (self.deadline or float("inf")) - time.monotonic()
                     LIMIT.set(of_reply(self.longest(ask)))
                     reply = await self.send(ask, max(0.1, min(self.timeout.total, left)))
+                    changes.worked()
                     return replace(reply, usage=_sum_usage(reply.usage, lost))
                 except FractalError:
+                    changes.worked()
                     raise
+                except OutOfThought as error:
+                    changes.worked()
+                    lost = _sum_usage(lost, error.usage)
+                    thoughts += 1
+                    self._more_room(ask, thoughts)
+                    continue
                 except Exception as error:
-                    if large := _too_large(error):  # another attempt would bring as much
+                    if large := too_large(error):  # another attempt would bring as much
                         raise ProviderError(f"{self._at}: {large}", self.estimate(ask)) from None
-                    if self._gave_in(ask, error):
+                    lost = _sum_usage(lost, self._cost_of(ask, error))
+                    if changes.after(error):
                         continue
                     failures += 1
-                    lost = _sum_usage(lost, self.estimate(ask)) if _may_be_processed(error) else lost
-                    pause = self._pause(error, failures, begun)
+                    pause = self._pause(changes.blamed(error), failures, begun)
                     self._still_time(end, time.monotonic() + pause, error_message(error))
                     ask.notify(
                         f"{self.name}: {error_message(error)[:120]}, retrying in {pause:.0f} s "
                         f"({failures} of {self.retries})"
                     )
-            except ProviderError as error:
-                if error.usage or lost.calls:
-                    error.usage = _sum_usage(error.usage or FREE, lost)
+            except FractalError as error:
+                if lost.calls:
+                    used: Usage = getattr(error, "usage", None) or FREE
+                    error.usage = _sum_usage(used, lost)  # pyright: ignore[reportAttributeAccessIssue]
                 raise
             await asyncio.sleep(pause)
+
+    def _cost_of(self, ask: Ask, error: Exception) -> Usage:
+        """What a failed attempt has cost."""
+        if isinstance(error, ServerFault | CutOff):
+            return error.usage or (FREE if isinstance(error, ServerFault) else self.estimate(ask))
+        if is_read_wrongly(error):  # an answer came, and nobody knows what it has cost
+            return self.estimate(ask)
+        return self.estimate(ask) if may_be_processed(error) else FREE
+
+    def _more_room(self, ask: Ask, times: int) -> None:
+        """Give the model more room to think from now on; raises `ProviderError` where it had enough."""
+        had = self.longest(ask)
+        if times <= thinking.MOST_MORE:
+            self._thinking = max(self.thinking_tokens * thinking.MORE, thinking.LEAST_MORE)
+            if self.longest(ask) > had:
+                ask.notify(f"{self.name}: its thinking took all of {had:,} tokens; it is given more")
+                return
+        raise ProviderError(
+            f"{self._at}: its thinking took all of {had:,} tokens, and no reply came; give it more with "
+            f"options: {{thinking_tokens: {2 * had}}}, or a smaller reasoning_effort"
+        )
 
     def key(self, variable: str) -> str:
         """The key that the command prints, else that in the variable; raises `ConfigurationError`."""
@@ -389,12 +579,14 @@ class Provider(Responder, ABC):
 
     def longest(self, ask: Ask) -> int:
         """Maximum tokens of the reply, with those of the model's thinking."""
-        return min(ask.max_tokens, self.max_tokens or ask.max_tokens) + self.thinking_tokens
+        most = min(ask.max_tokens, self.max_tokens or ask.max_tokens) + self.thinking_tokens
+        return min(most, self._longest or most, ROOM.get())
 
     def _pause(self, error: Exception, failures: int, begun: float) -> float:
         """Seconds to wait before the next attempt; raises errors that a retry cannot fix."""
         status, text = status_of(error), error_message(error)
-        if status in (401, 403) or "missing credentials" in text.lower():
+        refused_key = status == 400 and KEY_REFUSED.search(words_of(error))
+        if status in (401, 403) or refused_key or "missing credentials" in text.lower():
             fix = (
                 f"set {self.key_name}" if self.key_name else "name its variable with options: {key_env: NAME}"
             )
@@ -402,23 +594,26 @@ class Provider(Responder, ABC):
             raise ConfigurationError(
                 f"{self._at}: the provider refused the key ({text}); {fix} and run `fractal resume`"
             ) from None
-        if type(error).__name__ == "ContextWindowExceededError" or "maximum context length" in text:
+        if type(error).__name__ == "ContextWindowExceededError" or is_too_long(error):
             raise ProviderError(
                 f"{self._at}: the prompt is longer than the model's context ({text})"
             ) from None
         if status == 404 or "LLM Provider NOT provided" in text:
             raise ConfigurationError(f"{self._at}: no such model or address ({text})") from None
-        body = getattr(error, "body", None)
-        if status not in AGAIN or (isinstance(body, dict) and body.get("code") == "insufficient_quota"):
+        if status in (400, 422) and FILTERED.search(words_of(error)):
+            raise ProviderError(f"{self._at}: the provider's filter refuses the prompt ({text})") from None
+        if is_read_wrongly(error):
+            raise ProviderError(f"{self._at}: {read_wrongly(error)}") from None
+        if not passes(error):
             raise ProviderError(f"{self._at}: {text}") from None
-        if failures > LOCAL_RETRIES and is_loopback(self.api_base) and _refused_connection(error):
+        if failures > LOCAL_RETRIES and is_loopback(self.api_base) and refused_connection(error):
             raise ProviderError(f"{self._at}: nothing answers there; is the server running?") from None
         if failures > self.retries:
             took = time.monotonic() - begun
             raise ProviderError(
                 f"{self._at}: failed {failures} times in {took:.0f} s, last: {text}"
             ) from None
-        requested = _retry_after(_header(error, "retry-after"))
+        requested = retry_after(header_of(error, "retry-after"))
         pause = max(requested, _delay(failures, self.backoff, LONGEST_WAIT))
         if status == 429 or requested:
             self._brake.hold(pause)
@@ -459,17 +654,6 @@ def _delay(failures: int, base: float, longest: float) -> float:
     return min(longest, base * 2 ** (failures - 1)) * random.uniform(0.75, 1.25)
 
 
-def _retry_after(value: str | None) -> float:
-    """Seconds of a Retry-After header, a number or a date; 0 if it is missing or invalid."""
-    seconds = 0.0
-    try:
-        seconds = float(value or 0)
-    except ValueError:
-        with suppress(TypeError, ValueError, OverflowError):
-            seconds = (parsedate_to_datetime(value or "") - datetime.now(UTC)).total_seconds()
-    return clamped(seconds, 0.0, LONGEST_REQUESTED)
-
-
 def _sum_usage(one: Usage, other: Usage) -> Usage:
     """The sum of two usages; its price is None if either is."""
     usd = None if one.usd is None or other.usd is None else one.usd + other.usd
@@ -479,71 +663,23 @@ def _sum_usage(one: Usage, other: Usage) -> Usage:
     return Usage(prompt, completion, usd, one.calls + other.calls, cached_tokens=cached)
 
 
-_CUT_OFF = frozenset(
-    {"ConnectionResetError", "ReadError", "ReadTimeout", "RemoteProtocolError"}
-    | {"ServerDisconnectedError", "ClientOSError", "WriteError"}
-    | {"Timeout", "TimeoutError", "APITimeoutError"}
-)
-"""Errors when a connection breaks, or no answer comes, after the request was sent."""
+def _only_thought(answer: Answer, written: int, most: int) -> bool:
+    """Whether most of a reply that was cut off, with so many tokens of the `most`, is thinking."""
+    if answer.tokens.thinking:
+        return 2 * answer.tokens.thinking > written
+    said = len(answer.text) + sum(len(given) for _, given in answer.calls)
+    hidden = not said and 10 * written > 9 * most  # a server need not show it
+    return hidden or len(answer.thinking) > said
 
 
-def _may_be_processed(error: Exception) -> bool:
-    """Whether the provider may have processed the request although no answer arrived.
-
-    An error answer costs nothing, and neither does a server that was not reached.
-    """
-    return type(error).__name__ in ("Timeout", "TimeoutError", "APITimeoutError") or bool(
-        _causes(error) & _CUT_OFF
-    )
-
-
-def _too_large(error: BaseException | None) -> str:
-    """What was too large of an answer; "" if nothing was."""
-    for _ in range(20):
-        if error is None or isinstance(error, TooLarge):
-            break
-        error = error.__cause__ or error.__context__
-    return str(error) if isinstance(error, TooLarge) else ""
-
-
-def _refused_connection(error: Exception) -> bool:
-    return "ConnectError" in _causes(error) or "ConnectionRefusedError" in _causes(error)
-
-
-def _causes(error: Exception) -> set[str]:
-    """The names of an error's class and those of its causes."""
-    names: set[str] = set()
-    cause: BaseException | None = error
-    while cause is not None and len(names) < 20:
-        names.add(type(cause).__name__)
-        cause = cause.__cause__ or cause.__context__
-    return names
-
-
-def status_of(error: Exception) -> int:
-    """The HTTP status; an answer that cannot be parsed counts as 500."""
-    return int(getattr(error, "status_code", None) or 500)
-
-
-def error_message(error: Exception) -> str:
-    """The provider's message in one line, without litellm's prefix of class names."""
-    body = getattr(error, "body", None)
-    told = cast(dict[str, Any], body).get("message") if isinstance(body, dict) else None
-    text = _CLASSES.sub("", " ".join(str(told or error).split()))
-    return redact(text)[:300] or type(error).__name__
-
-
-def _header(error: Exception, name: str) -> str | None:
-    for holder in (getattr(error, "litellm_response_headers", None), getattr(error, "response", None)):
-        headers = getattr(holder, "headers", holder)
-        if headers is not None and name in headers:
-            return headers[name]
-    return None
-
-
-def encodable(text: str) -> str:
-    """Replace unpaired surrogates, which cannot be sent."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+def _object_in(text: str) -> str:
+    """A text that has one JSON object, or its last part that has; "" if there is none."""
+    parts = [text, *(text[at.start() :] for at in re.finditer(r"(?m)^(?:```\w*\n)?\{", text[-100_000:]))][-8:]
+    for part in dict.fromkeys((*reversed(parts), text)):
+        with suppress(ReplyError):
+            read_reply(part)
+            return part
+    return ""
 
 
 def _has_calls(ask: Ask) -> bool:
@@ -575,6 +711,21 @@ def wire(message: Message) -> Message:
     if called:
         fixed["tool_calls"] = [_wire_call(*each) for each in called]
     return fixed
+
+
+def _with_images(message: dict[str, Any], *, sees: bool) -> dict[str, Any]:
+    """A message with its pictures in parts of its content; without them for a server that takes none."""
+    images = message.pop("images", ())
+    if not images:
+        return message
+    if not sees:
+        return {
+            **message,
+            "content": f"{message['content']}\n(It is not shown: this model sees no pictures.)",
+        }
+    urls = [f"data:{each['kind']};base64,{each['data']}" for each in images]
+    parts = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+    return {**message, "content": [{"type": "text", "text": message["content"]}, *parts]}
 
 
 def _wire_call(id: str, name: str, arguments: str) -> dict[str, Any]:

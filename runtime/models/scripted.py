@@ -103,7 +103,9 @@ class Scripted(Responder):
         sure: float | None = 1.0,
         price: Price | None = NOTHING,
         context: int | None = None,
+        sees: bool = False,
     ) -> None:
+        self._sees = sees
         self.name = name
         self.tier: Tier = tier
         self.sure = sure
@@ -112,6 +114,11 @@ class Scripted(Responder):
         self.asks: list[Ask] = []
         self._entries = [When(reply=replies, times=10**9)] if callable(replies) else _entries(replies)
         self._used = [0] * len(self._entries)
+
+    @property
+    def sees(self) -> bool:
+        """Whether it is shown pictures, as a test sets it."""
+        return self._sees
 
     @staticmethod
     def from_file(path: Path, name: str = "", tier: Tier = "worker", **settings: Any) -> Scripted:

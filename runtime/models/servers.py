@@ -34,7 +34,7 @@ class Servers:
     def known(self, server: str, seconds: float = KEPT) -> Mapping[str, Any]:
         """The facts about a server that are no older than that.
 
-        `tools` (bool); `window` (tokens, 0 if the server does not say it).
+        `tools` (bool); `images` (bool); `window` (tokens, 0 if the server does not say it).
         """
         if self._here is None:
             self._here = self._read()

@@ -17,10 +17,10 @@ from kernel.document.model import Document, Step, root_id
 from kernel.loop.budget import Amount, Bounds
 from kernel.loop.criteria import checks_of
 from kernel.loop.run_context import RunContext, Session
-from kernel.loop.turn import proposed
 from runtime.memory.prompting import LONGEST, Asking
 from runtime.secrets.redaction import redact, redact_values
 from runtime.workspace.deciders import Decider
+from runtime.workspace.question import proposed
 
 OVERSIGHT = Decider("oversight")
 SHOWN = 12

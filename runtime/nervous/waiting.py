@@ -11,11 +11,11 @@ from kernel import disk
 from kernel.document.model import ENDED, Document, Step
 from kernel.errors import FractalError
 from kernel.loop.approval import PLAN_WAITS, REVIEW
-from kernel.loop.turn import proposed
 from kernel.store.files import FileStore
 from runtime.nervous.decisions import Decision
 from runtime.nervous.oversight import waiting_steps
 from runtime.sandbox.changes import TEXT_BYTES, Change, diff_of, secretive
+from runtime.workspace.question import proposed
 from runtime.workspace.runs import Reader, unfinished
 
 

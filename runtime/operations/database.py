@@ -17,6 +17,7 @@ from urllib.parse import quote
 from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.tools.operations import Result, Touch
+from runtime import found_files
 from runtime.operations.texts import as_csv, counted, os_errors, regular
 from runtime.operations.walking import Deadline
 from runtime.sandbox.context import OperationContext, operation
@@ -75,7 +76,7 @@ def opened(
     """
     head = head_of(target, name)
     # reading a database with a write-ahead log would create files beside it
-    quiet = keeps_a_log(head) and not (disk.version(_beside(target, "-wal")) or (0, 0))[1]
+    quiet = keeps_a_log(head) and not (found_files.version(_beside(target, "-wal")) or (0, 0))[1]
     mode = "mode=rw" if writing else f"mode=ro{'&immutable=1' if quiet else ''}"
     database = sqlite3.connect(
         f"file:{quote(str(target))}?{mode}",

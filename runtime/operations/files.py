@@ -16,33 +16,54 @@ from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.tools.operations import Result
 from runtime.operations.texts import counted, existing, os_errors, read_bytes, regular, relative
-from runtime.operations.walking import Deadline, Entry, Glob, walk
+from runtime.operations.walking import Deadline, Entry, Glob, found_below, told
 from runtime.sandbox.context import OperationContext, operation
+from runtime.sandbox.ignored import Ignored
 from runtime.text.shown import shown_name
 
 MOST_SHOWN = 5_000
 """Most names in one result; the rest is counted."""
+IGNORED = "  (ignored by git)"
 _KINDS = {"-": "file", "d": "folder", "p": "pipe", "s": "socket"}
 
 
 @operation()
 def list_entries(
-    ctx: OperationContext, path: str = ".", recursive: bool = False, pattern: str = "*"
+    ctx: OperationContext, path: str = ".", recursive: bool = False, pattern: str = "*", ignored: bool = False
 ) -> Result:
-    """The names in a folder, one per line; folders end with a slash, files have their size."""
+    """The names in a folder, one per line; folders end with a slash, files have their size.
+
+    What git ignores stands last, with a mark; recursively, it is only told of.
+    """
     start = existing(ctx, path)
     glob = Glob.of(pattern)
     deadline = Deadline(ctx.timeout)
     if not start.is_dir():
         return _names([f"{relative(ctx, start)}  {_size(start)}"], 0, "files")
+    told_of = ""
     if recursive:
-        entries = sorted(walk(ctx, start, deadline), key=lambda each: each.parts)
-        lines = [_line("/".join(each.parts), each.path) for each in entries if glob.matches(each.parts)]
+        below = found_below(ctx, start, pattern, deadline, ignored)
+        lines = [_line("/".join(each.parts), each.path) for each in below.kept]
+        told_of = told([_name(each) for each in below.ignored], "is not listed", "are not listed", below.more)
     else:
         with os_errors(start.name):
             found = sorted(each.name for each in start.iterdir() if each.name != ".git")
-        lines = [_line(name, start / name) for name in found if glob.matches((name,))]
-    return _names(lines, len(lines), "entries", empty=f"{path}: nothing here" if pattern == "*" else "")
+        rows = [(name, start / name) for name in found if glob.matches((name,))]
+        git, base = Ignored(ctx.folder), ctx.shown(start)
+        out = {path for _, path in rows if git.within(_marked(f"{base}/{path.name}", path))}
+        lines = [_line(name, path) for name, path in rows if path not in out]
+        lines += [f"{_line(name, path)}{IGNORED}" for name, path in rows if path in out]
+    return _names(
+        lines, len(lines), "entries", empty=f"{path}: nothing here" if pattern == "*" else "", told_of=told_of
+    )
+
+
+def _name(entry: Entry) -> str:
+    return f"{entry.name}/" if entry.folder and not entry.link else entry.name
+
+
+def _marked(name: str, path: Path) -> str:
+    return f"{name}/" if path.is_dir() and not path.is_symlink() else name
 
 
 def _line(name: str, path: Path) -> str:
@@ -68,32 +89,36 @@ def find(
     order: str = "name",
     limit: int = MOST_SHOWN,
     where: str = "",
+    ignored: bool = False,
 ) -> Result:
     """The paths below `path` that match a glob, relative to the folder, one per line.
 
-    With an order or a condition on size or time, only files, each with its size and its day of change.
+    With an order or a condition on size or time, only files, each with its size and its day of change. What
+    git ignores is told of; with an order or a condition, it stands among the others with a mark.
     """
     start = existing(ctx, path)
-    glob = Glob.of(pattern)
     if not start.is_dir():
         raise OperationFailed(f"{path}: this is a file; name the folder to search")
     by, largest_first = _ORDERS[order]
     condition = _condition(where)
     plain = order == "name" and not where
-    found: list[tuple[Entry, Facts]] = []
-    for each in sorted(walk(ctx, start, Deadline(ctx.timeout)), key=lambda each: each.parts):
-        kind_fits = (not each.folder or plain) if type == "any" else each.folder == (type == "folder")
-        if kind_fits and glob.matches(each.parts):
-            facts = _facts(each.path)
-            if condition(facts):
-                found.append((each, facts))
+
+    def fits(each: Entry) -> bool:
+        return (not each.folder or plain) if type == "any" else each.folder == (type == "folder")
+
+    below = found_below(ctx, start, pattern, Deadline(ctx.timeout), ignored, fits)
+    chosen = below.kept if plain else sorted([*below.kept, *below.ignored], key=lambda each: each.parts)
+    found = [(each, facts) for each in chosen if condition(facts := _facts(each.path))]
     if by:
         found.sort(key=lambda each: each[1][by], reverse=largest_first)
     shown = [
-        f"{each.name}{'/' if each.folder else ''}{'' if plain else f'  {_described(facts)}'}"
+        f"{each.name}/" if each.folder else each.name if plain else f"{each.name}  {_described(each, facts)}"
         for each, facts in found[:limit]
     ]
-    return _names(shown, len(found), "paths", empty=f"nothing matches {pattern} {where}".rstrip())
+    apart = [_name(each) for each in below.ignored] if plain else []
+    told_of = told(apart, "matches too", "match too", below.more)
+    empty = f"nothing matches {pattern} {where}".rstrip()
+    return _names(shown, len(found), "paths", empty=empty, told_of=told_of)
 
 
 Facts = Mapping[str, Any]
@@ -121,8 +146,8 @@ def _facts(path: Path) -> Facts:
     return {"size": facts.st_size, "time": facts.st_mtime, "day": changed}
 
 
-def _described(facts: Facts) -> str:
-    return f"{counted(facts['size'], 'byte')}  {facts['day']}"
+def _described(each: Entry, facts: Facts) -> str:
+    return f"{counted(facts['size'], 'byte')}  {facts['day']}{IGNORED if each.ignored else ''}"
 
 
 def _condition(where: str) -> Callable[[Facts], bool]:
@@ -144,11 +169,12 @@ def _condition(where: str) -> Callable[[Facts], bool]:
     return lambda facts: sign(facts["size"], bytes)
 
 
-def _names(lines: list[str], count: int, what: str, empty: str = "") -> Result:
+def _names(lines: list[str], count: int, what: str, empty: str = "", told_of: str = "") -> Result:
     shown = lines[:MOST_SHOWN]
     if len(lines) > MOST_SHOWN:
         shown.append(f"… {len(lines) - MOST_SHOWN:,} more {what}; narrow the pattern")
-    return Result("\n".join(shown) or empty or "nothing matches", evidence={"count": count})
+    text = "\n".join(shown) or empty or "nothing matches"
+    return Result(text + told_of, evidence={"count": count})
 
 
 @operation()

@@ -1,4 +1,4 @@
-"""The operation git: reads a repository and changes nothing in it."""
+"""The operation git: reads a repository, and commits where a person allows it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kernel.errors import OperationFailed
 from kernel.tools.operations import Result
+from runtime.operations.committing import commit_of_run
 from runtime.operations.texts import cut
 from runtime.sandbox import programs
 from runtime.sandbox.checkout import CLOSED, Checkout, ignored_by_user, pairs
@@ -37,6 +38,8 @@ async def git(
     ctx: OperationContext, action: str, path: str = "", limit: int = 20, message: str = ""
 ) -> Result:
     """The state, the commits, the uncommitted changes, or the branches of the repository here."""
+    if action == "commit":
+        return await commit_of_run(ctx, message, path)
     pathspec = ["--", str(ctx.readable(path).relative_to(ctx.folder.resolve())) if path else "."]
     commits = [f"--max-count={limit}", "--date=short", "--format=%h %ad %an: %s"]
     match action:

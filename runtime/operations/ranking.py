@@ -14,9 +14,10 @@ from typing import Any
 from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.tools.operations import Result
+from runtime import found_files
 from runtime.operations.pages import readable
 from runtime.operations.texts import WIDE_BOMS, existing, lines_of, reason, relative
-from runtime.operations.walking import Deadline, Entry, files_below
+from runtime.operations.walking import Deadline, Entry, files_found, told
 from runtime.sandbox.context import OperationContext, operation
 
 LONGEST = 900
@@ -153,13 +154,20 @@ class _Hit:
 
 
 @operation()
-def search(ctx: OperationContext, query: str, path: str = ".", limit: int = 10) -> Result:
-    """The passages below a folder that match the query best, as path:line: snippet, best first."""
+def search(
+    ctx: OperationContext, query: str, path: str = ".", limit: int = 10, ignored: bool = False
+) -> Result:
+    """The passages below a folder that match the query best, as path:line: snippet, best first.
+
+    Files that git ignores are not searched, but told of, unless the call asks for them.
+    """
     terms = _terms(query)
     deadline = Deadline(ctx.timeout * 0.9)
     start = existing(ctx, path)
-    entries = [entry for entry in files_below(ctx, path, "*", deadline) if _searchable(ctx, start, entry)]
-    index = _index(tuple((entry, disk.version(entry.path)) for entry in entries), ctx.timeout * 0.9)
+    below = files_found(ctx, path, "*", deadline, ignored)
+    entries = [entry for entry in below.kept if _searchable(ctx, start, entry)]
+    apart = [entry.name for entry in below.ignored if _searchable(ctx, start, entry)]
+    index = _index(tuple((entry, found_files.version(entry.path)) for entry in entries), ctx.timeout * 0.9)
     left_out = index.left_out
     hits, unknown = index.best(terms)
     shown = [(hit, *index.snippet(hit, terms)) for hit in _spread(hits, limit)]
@@ -181,7 +189,8 @@ def search(ctx: OperationContext, query: str, path: str = ".", limit: int = 10) 
         "unknown": unknown,
         "not_searched": [f"{name}: {why}" for name, why in sorted(left_out.items())][:100],
     }
-    return Result("\n".join(lines), evidence=evidence)
+    text = "\n".join(lines) + told(apart, "was not searched", "were not searched", below.more)
+    return Result(text, evidence=evidence)
 
 
 def _searchable(ctx: OperationContext, start: Path, entry: Entry) -> bool:

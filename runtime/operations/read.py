@@ -1,4 +1,4 @@
-"""read: the exact text of a file, or of some of its lines."""
+"""read: the exact text of a file, or of some of its lines; of a picture, what it is, and the picture."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import IO
 from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.tools.operations import Result
+from runtime import images
 from runtime.operations.texts import absent
 from runtime.sandbox.context import OperationContext
 
@@ -21,11 +22,14 @@ LARGEST = 64_000_000
 def read(ctx: OperationContext, path: str, lines: str = "") -> Result:
     """The text of `path`; `lines` is "7", "10-20", "5-" or "-3" (the last three), counted from 1.
 
-    Only a line feed ends a line, and is kept. Raises `OperationFailed` if the file is not UTF-8 text.
+    Only a line feed ends a line, and is kept. Of a picture it is the kind and size, beside the picture
+    itself. Raises `OperationFailed` for another file that is not UTF-8 text.
     """
     target = ctx.readable(path)
     _refuse(ctx, target, path)
     size = target.stat().st_size
+    if picture := _picture(target, size):
+        return picture
     if size > LARGEST and not lines.strip():
         raise OperationFailed(
             f'{path}: {size} bytes are too many to read at once; read lines, such as "1-200"'
@@ -37,6 +41,20 @@ def read(ctx: OperationContext, path: str, lines: str = "") -> Result:
         raise OperationFailed(f"{path}: cannot be read: {error.strerror}") from None
     text = _decoded(raw, path)
     return Result(text, evidence={"bytes": size, "characters": len(text)})
+
+
+def _picture(target: Path, size: int) -> Result | None:
+    """What a picture is, with the picture for a model that sees; None for another file."""
+    try:
+        with disk.opened(target) as file:
+            data = file.read(images.HEAD)
+            if images.kind_of(data) is None:
+                return None
+            data += file.read(images.LARGEST)
+    except OSError:
+        return None  # it is told of any file below
+    line, shown = images.shown(data, size) or ("", ())
+    return Result(line, evidence={"bytes": size}, images=shown)
 
 
 def _refuse(ctx: OperationContext, target: Path, path: str) -> None:

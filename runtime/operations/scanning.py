@@ -29,13 +29,33 @@ class Found(NamedTuple):
 
 
 def scan(paths: Sequence[str], pattern: str, flags: int, most_lines: int) -> list[Found]:
-    """Search the files in order; after `most_lines` lines, only count. Raises `re.error`."""
+    """Search the files; of `most_lines` lines each file has a fair share. Raises `re.error`."""
     expression = re.compile(pattern, flags)
     found: list[Found] = []
+    kept = 0
     for path in paths:
         found.append(_scan_file(path, expression, most_lines))
-        most_lines -= len(found[-1].lines)
-    return found
+        kept += len(found[-1].lines)
+        if kept > 2 * most_lines:
+            found = _levelled(found, most_lines)
+            kept = sum(len(each.lines) for each in found)
+    return _levelled(found, most_lines)
+
+
+def fair(counts: Sequence[int], room: int) -> int:
+    """The share of each, where all together have this room: who needs less leaves the rest to the others."""
+    share, left = 0, sorted(counts)
+    for at, count in enumerate(left):
+        share = room // (len(left) - at)
+        if count > share:
+            return share
+        room -= count
+    return max(share, left[-1] if left else 0)
+
+
+def _levelled(found: list[Found], most: int) -> list[Found]:
+    share = fair([len(each.lines) for each in found], most)
+    return [each._replace(lines=each.lines[:share]) for each in found]
 
 
 def scan_within(

@@ -5,17 +5,22 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from kernel.errors import OperationFailed
 from kernel.tools.operations import Result
 from runtime.operations import scanning
 from runtime.operations.texts import as_csv, counted, existing, lines_of, os_errors, read_text
-from runtime.operations.walking import Deadline, Entry, files_below
+from runtime.operations.walking import Deadline, Entry, files_below, files_found, told
 from runtime.sandbox.context import OperationContext, operation
 
 MOST_LINES = 5_000
 MOST_CHARACTERS = 1_000_000
+FIRST = 60
+"""Lines of which each file has a fair share before the rest follows."""
+MOST_IGNORED = 64_000_000
+"""Maximum bytes of ignored files that are searched to tell of them."""
 _LONGEST_PATTERN = 2_000
 
 
@@ -27,21 +32,21 @@ def grep(
     glob: str = "*",
     ignore_case: bool = False,
     fixed: bool = False,
+    ignored: bool = False,
 ) -> Result:
-    """Lines that match a regular expression (or, with `fixed`, contain a text), as path:line:text."""
+    """Lines that match a regular expression (or, with `fixed`, contain a text), as path:line:text.
+
+    Files that git ignores are searched, but only told of, unless the call asks for them.
+    """
     deadline = Deadline(ctx.timeout)
-    entries = files_below(ctx, path, glob, deadline)
+    below = files_found(ctx, path, glob, deadline, ignored)
+    entries = below.kept
     found = _scan_files(entries, pattern, deadline, fixed, ignore_case, MOST_LINES)
     faults = _faults(entries, found)
     if faults and not existing(ctx, path).is_dir():
         raise OperationFailed(f"{path}: cannot be searched: {found[0].fault}")
-    lines = [
-        f"{entry.name}:{number}:{text}"
-        for entry, each in zip(entries, found, strict=True)
-        for number, text in each.lines
-    ]
     total = sum(each.matching_lines for each in found)
-    text = _cut(lines, total)
+    text = _cut(_lines(entries, found), total)
     if notable := [fault for fault in faults if not fault.endswith(": binary")]:
         text += f"\n(not searched: {'; '.join(notable[:20])})"
     evidence = {
@@ -50,7 +55,42 @@ def grep(
         "searched": len(entries) - len(faults),
         "not_searched": faults[:100],
     }
+    if below.ignored:
+        try:
+            apart, rest = _quick(below.ignored)
+            hits = _scan_files(apart, pattern, deadline, fixed, ignore_case)
+            names = [entry.name for entry, each in zip(apart, hits, strict=True) if each.matching_lines]
+            left = bool(rest) or below.more
+            text += told(names, "has hits", "have hits", left)
+            evidence |= {"ignored": names[:100]} if names else {}
+        except OperationFailed:  # they take too long
+            text += told([each.name for each in below.ignored], "was not searched", "were not searched")
     return Result(text, evidence=evidence)
+
+
+def _lines(entries: Sequence[Entry], found: Sequence[scanning.Found]) -> list[str]:
+    """The lines by file; of very many, first some of each file, so that a long file hides no other one."""
+    share = scanning.fair([len(each.lines) for each in found], FIRST)
+    first, rest = list[str](), list[str]()
+    for entry, each in zip(entries, found, strict=True):
+        lines = [f"{entry.name}:{number}:{text}" for number, text in each.lines]
+        first += lines[: max(share, 1)]
+        rest += lines[max(share, 1) :]
+    return [*first, *rest]
+
+
+def _quick(entries: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
+    """The ignored files that are searched, within `MOST_IGNORED` bytes, and the others."""
+    apart, rest, size = list[Entry](), list[Entry](), 0
+    for each in entries:
+        with suppress(OSError):
+            size += (own := each.path.stat().st_size)
+            if size > MOST_IGNORED:
+                size -= own
+                rest.append(each)
+            else:
+                apart.append(each)
+    return apart, rest
 
 
 def _faults(entries: Sequence[Entry], found: Sequence[scanning.Found]) -> list[str]:

@@ -18,6 +18,7 @@ from typing import Any
 from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.tools.operations import Result
+from runtime import found_files
 from runtime.sandbox.context import OperationContext
 from runtime.text.shown import shown_name
 
@@ -96,7 +97,7 @@ def near(ctx: OperationContext, path: str) -> list[str]:
     asked = path.strip(_AROUND).removeprefix("file://").replace("\\", "/")
     name, found = PurePosixPath(asked).name, list[Path]()
     for where, folders, names in itertools.islice(os.walk(ctx.folder), LOOKED_AT):
-        folders[:] = sorted(each for each in folders if each not in disk.SKIPPED)
+        folders[:] = sorted(each for each in folders if each not in found_files.SKIPPED)
         found += [Path(where, each) for each in names if _folded(each) == _folded(name)]
     with suppress(OperationFailed, OSError):
         place = ctx.readable(asked).parent

@@ -6,18 +6,22 @@ import fnmatch
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernel.disk import SKIPPED
 from kernel.errors import OperationFailed
-from runtime.operations.texts import existing, os_errors, regular, relative
+from runtime.found_files import SKIPPED
+from runtime.operations.texts import counted, existing, os_errors, regular, relative
 from runtime.sandbox.context import OperationContext
+from runtime.sandbox.ignored import Ignored, named
+from runtime.text.shown import shown_name
 
 SKIPPED_OF_WORKSPACE = "state"
 """Skipped only in a workspace; elsewhere the name belongs to the project."""
 MOST_ENTRIES = 200_000
+MOST_IGNORED = 20_000
+"""Most entries that git ignores which a walk looks at."""
 MOST_LEVELS = 200
 """Most levels of folders."""
 _LONGEST_GLOB = 500
@@ -33,6 +37,17 @@ class Entry:
     path: Path
     folder: bool
     link: bool
+    ignored: bool = False  # by git
+    cut: bool = False  # beyond the ignored entries that a walk looks at
+
+
+@dataclass(frozen=True)
+class Below:
+    """What was found below a folder: what a call asked for, and what else matches but is ignored by git."""
+
+    kept: list[Entry]
+    ignored: list[Entry]
+    more: bool = False  # whether there may be more ignored ones
 
 
 class Deadline:
@@ -60,15 +75,22 @@ class Deadline:
             )
 
 
-def walk(ctx: OperationContext, start: Path, deadline: Deadline) -> Iterator[Entry]:
-    """Everything below `start` by name, folders before their content; links to folders are not followed."""
-    root, count = ctx.folder.resolve(), 0
+def walk(
+    ctx: OperationContext, start: Path, deadline: Deadline, git: Ignored | None = None
+) -> Iterator[Entry]:
+    """Everything below `start` by name, folders before their content; links to folders are not followed.
+
+    With the rules for `git`, no more folders that it ignores are entered after `MOST_IGNORED` entries.
+    """
+    root, count, ignored = ctx.folder.resolve(), 0, 0
+    left = set[Path]()  # folders that git ignores
     with os_errors(start.name):
         os.scandir(start).close()  # a folder below that may not be entered is skipped
     for where, folders, names in os.walk(start):
         deadline.check()
         here = Path(where)
-        parts = here.relative_to(start).parts
+        parts, base = here.relative_to(start).parts, ctx.shown(here)
+        base = "" if base == "." else f"{base}/"
         if len(parts) > MOST_LEVELS:
             raise OperationFailed(f"more than {MOST_LEVELS} folders inside each other; name a smaller folder")
         inner = frozenset(folders)
@@ -80,12 +102,17 @@ def walk(ctx: OperationContext, start: Path, deadline: Deadline) -> Iterator[Ent
             skipped = name == ".git" or (name in SKIPPED and folder and not link)
             if hidden or skipped or (link and not _leads_inside(path, root)):
                 continue
-            if count >= MOST_ENTRIES:
+            shown = relative(ctx, path) if link else shown_name(base + name)
+            descends = folder and not link
+            out = git is not None and git.ignores(f"{base}{name}{'/' if descends else ''}", here in left)
+            count, ignored = count + (not out), ignored + out
+            if count > MOST_ENTRIES:
                 raise OperationFailed(f"more than {MOST_ENTRIES:,} files below; name a smaller folder")
-            count += 1
-            yield Entry(relative(ctx, path), (*parts, name), path, folder, link)
-            if folder and not link:
+            cut = out and ignored > MOST_IGNORED
+            yield Entry(shown, (*parts, name), path, folder, link, out, cut)
+            if descends and not cut:
                 folders.append(name)
+                left |= {path} if out else set()
 
 
 def _leads_inside(path: Path, root: Path) -> bool:
@@ -109,6 +136,54 @@ def files_below(ctx: OperationContext, path: str, glob: str, deadline: Deadline)
         if not each.folder and pattern.matches(each.parts) and each.path.is_file()
     ]
     return sorted(found, key=lambda each: each.parts)
+
+
+def found_below(
+    ctx: OperationContext,
+    start: Path,
+    glob: str,
+    deadline: Deadline,
+    ignored: bool = False,
+    fits: Callable[[Entry], bool] = lambda entry: True,
+) -> Below:
+    """What matches a glob below a folder, sorted by path, without what git ignores, which stands apart.
+
+    With `ignored`, or where the folder itself is ignored, that is among the others. So it is where a glob
+    names ignored files only: they are what was asked for.
+    """
+    git = Ignored(ctx.folder)
+    if ignored or git.within(f"{ctx.shown(start)}/"):
+        git = None
+    pattern, apart, cut = Glob.of(glob), list[Entry](), False
+    kept: list[Entry] = []
+    for each in walk(ctx, start, deadline, git):
+        cut = cut or each.cut
+        if not each.cut and pattern.matches(each.parts) and fits(each):
+            (apart if each.ignored else kept).append(each)
+    kept.sort(key=lambda each: each.parts)
+    apart.sort(key=lambda each: each.parts)
+    if not kept and glob not in ("*", "**", "**/*"):
+        return Below(apart, [])
+    return Below(kept, apart, cut)
+
+
+def files_found(ctx: OperationContext, path: str, glob: str, deadline: Deadline, ignored: bool) -> Below:
+    """Like `found_below`, for the file `path` or the files below that folder."""
+    start = existing(ctx, path)
+    if not start.is_dir():
+        return Below(files_below(ctx, path, glob, deadline), [])
+    return found_below(
+        ctx, start, glob, deadline, ignored, lambda each: not each.folder and each.path.is_file()
+    )
+
+
+def told(names: Sequence[str], one: str, several: str, more: bool = False) -> str:
+    """A line that tells of ignored files: `(3 ignored files have hits: a.log, …; ask with ignored: true)`."""
+    if not names:
+        return "\n(not all ignored files were looked at; ask with ignored: true)" if more else ""
+    count = f"{'at least ' if more else ''}{counted(len(names), 'ignored file')}"
+    what = one if len(names) == 1 and not more else several
+    return f"\n({count} {what}: {named(names, more)}; ask with ignored: true)"
 
 
 @dataclass(frozen=True)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from kernel import FractalError
 from kernel.document.escaping import to_json
 from kernel.errors import ConfigurationError, OperationFailed, explained
-from kernel.loop.hooks import Check, FolderChanges
+from kernel.loop.hooks import FolderChanges
 from runtime.sandbox.context import OperationContext
 from runtime.secrets.redaction import redact
+from runtime.text.expressions import neutral
 from runtime.text.outcomes import outcome
 from runtime.text.searching import search
 from runtime.text.terminal import neutralise
 
+Check = Callable[[Mapping[str, Any], Path, FolderChanges | None], tuple[bool | None, str]]
+"""Decides a criterion `check` in the folder: whether it holds (None: not known), and what was found."""
 SEARCHED = 1_000_000
 """Characters of a text that are searched for a pattern."""
 _NAMED = 5
@@ -26,6 +30,37 @@ class CriterionResult(NamedTuple):
 
     passed: bool | None
     note: str
+
+
+def criterion_fault(criterion: Mapping[str, Any], last: int, coded: bool, checks: Collection[str]) -> str:
+    """What is wrong with a criterion of a plan with `last` steps; "" if nothing is.
+
+    `checks` are the names that a criterion `check` may have; `coded`: code states it.
+    """
+    if criterion.get("check") in checks:
+        return ""
+    kinds = [kind for kind in ("run", "file", "step", "same", "judge") if kind in criterion]
+    if len(kinds) != 1:
+        return f"{to_json(dict(criterion))[:80]} is none of run, file, step, same, judge"
+    value = criterion[kinds[0]]
+    known = {kinds[0], "has"} if kinds[0] in ("file", "step") else {kinds[0]}
+    if strange := sorted(map(str, criterion.keys() - known)):
+        return f"{kinds[0]} has no {strange[0]!r}; it is {{{', '.join(sorted(known, reverse=True))}}}"
+    if kinds[0] == "step":
+        if not isinstance(value, int) or not 1 <= value <= last:
+            return f"there is no step {value!r}"
+        if not criterion.get("has") and not coded:
+            return f"step {value} needs has: a pattern that its result shows"
+    elif not isinstance(value, str) or not value:
+        return f"{kinds[0]} must be text"
+    if has := criterion.get("has"):
+        try:
+            says_nothing = neutral(str(has), numbers=kinds[0] == "file" or coded)
+        except ValueError as error:
+            return str(error)
+        if says_nothing:
+            return f"{str(has)[:80]!r} matches any text; write what only the right {kinds[0]} has"
+    return ""
 
 
 async def check_criterion(

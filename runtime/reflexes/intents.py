@@ -85,6 +85,15 @@ class Intent:
         """The concepts without which it cannot fit."""
         return frozenset(item.concept for item in self.items if item.concept and not item.optional)
 
+    @cached_property
+    def earlier(self) -> tuple[tuple[int, ...], ...]:
+        """For each item the slots of the same kind and role that must be read before it."""
+        same = [(item.reader, item.role) for item in self.items]
+        return tuple(
+            tuple(at for at in range(number) if item.reader and same[at] == same[number])
+            for number, item in enumerate(self.items)
+        )
+
     def order_of(self, reading: Reading) -> tuple[int, int, int]:
         """Smaller is better: the rank of the reading, then the slots in another order than in the line."""
         slots = [item.slot for item in self.items if item.slot]
@@ -191,7 +200,7 @@ class Walk:
             for end, groups in self.said.relating(at):
                 yield _Place(end, place.used, groups), so_far
         for number, item in enumerate(self.intent.items):
-            if number in place.used or self._too_early(number, place.used):
+            if number in place.used or not place.used.issuperset(self.intent.earlier[number]):
                 continue
             if not self._fits(item, place):
                 continue
@@ -201,7 +210,7 @@ class Walk:
                     if item.concept in names:
                         yield _Place(end, used, last=number), replace(so_far, exact=so_far.exact + end - at)
             elif item.reader:
-                for end, value, vague in item.reader(scan, at):
+                for end, value, vague in scan.read(item.reader, at):
                     announced = item.role or place.marked or self._next_to_verb(number, place.last)
                     if vague > LOOSE and not announced and not self._plain(at):
                         continue
@@ -227,16 +236,6 @@ class Walk:
     def _next_to_verb(self, number: int, last: int) -> bool:
         """Whether an item follows the concept just read, but for optional ones."""
         return 0 <= last < number and all(each.optional for each in self.intent.items[last + 1 : number])
-
-    def _too_early(self, number: int, used: frozenset[int]) -> bool:
-        """Whether a slot of the same kind and role must be read first."""
-        items = self.intent.items
-        same = (items[number].reader, items[number].role)
-        if same[0] is None:
-            return False
-        return any(
-            each not in used and (items[each].reader, items[each].role) == same for each in range(number)
-        )
 
     def _plain(self, at: int) -> bool:
         """Whether a token is clearly a path, a name such as `TODO`, or a quoted text."""
@@ -283,7 +282,7 @@ class Intents:
         said = Said(cut)
         concepts = said.concepts(start)
         for procedure in self.shelf.procedures:
-            if procedure.refuse & words or not procedure.fits_after(scan.prior):
+            if not procedure.may_read(words, scan.prior):
                 continue
             for intent in procedure.intents:
                 near = beside and replace(beside, same=procedure is beside.procedure)
@@ -293,5 +292,8 @@ class Intents:
                     continue  # reported by `Procedure.faults`
                 if fits:
                     found = Walk(intent, said, procedure.changes, procedure.also, near).readings(start)
-                    least = min((intent.order_of(each) for each in found), default=None)
-                    yield from ((procedure, intent, each) for each in found if intent.order_of(each) == least)
+                    orders = [intent.order_of(each) for each in found]
+                    least = min(orders, default=None)
+                    for each, order in zip(found, orders, strict=True):
+                        if order == least:
+                            yield procedure, intent, each

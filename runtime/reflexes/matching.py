@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from typing import Any
@@ -197,14 +196,18 @@ class _Covered:
         self, scan: Scan, start: int, end: int
     ) -> Iterator[tuple[Procedure, Phrasing | Intent, Reading]]:
         words = frozenset(token.word for token in scan.tokens[start:end])
+        cut = replace(scan, tokens=scan.tokens[:end])
         for procedure in self.shelf.procedures:
-            if procedure.refuse & words or not procedure.fits_after(scan.prior):
+            if not procedure.may_read(words, scan.prior):
                 continue
             for phrasing in procedure.phrasings:
                 if phrasing.needed <= words:
-                    with suppress(PhrasingError):
-                        for reading in phrasing.readings(scan, start, end):
-                            yield procedure, phrasing, reading
+                    try:
+                        found = phrasing.readings(cut, start, end)
+                    except PhrasingError:
+                        continue  # reported by `Procedure.faults`
+                    for reading in found:
+                        yield procedure, phrasing, reading
 
     def _trimmed(self, start: int, end: int) -> list[tuple[int, int]]:
         """The span without marks at its ends, with and without the courtesies around it."""
@@ -213,14 +216,12 @@ class _Covered:
             end -= 1
         starts, ends = [start], [end]
         for at in starts:
-            for words in self.shelf.before:
-                after = at + len(words)
+            for after, _ in scan.named_at(at, self.shelf.opening):
                 after += after < end and scan.word(after) in (",", ":")
-                fits = scan.follows(at, words) and after < end and after not in starts
-                if fits and len(starts) <= MOST_COURTESIES:
+                if after < end and after not in starts and len(starts) <= MOST_COURTESIES:
                     starts.append(after)
         for at in ends:
-            for words in self.shelf.after:
+            for words in self.shelf.closing.get(scan.word(at - 1), ()):
                 before = at - len(words)
                 if before > start and scan.follows(before, words):
                     while before > start and scan.word(before - 1) in _ENDS:
@@ -353,8 +354,8 @@ def _joins(scan: Scan, shelf: Shelf) -> list[tuple[int, int]]:
     at = 0
     while at < len(scan.tokens):
         after = at
-        while length := max((len(w) for w in shelf.joins if scan.follows(after, w)), default=0):
-            after += length
+        while further := max((end for end, _ in scan.named_at(after, shelf.joining)), default=0):
+            after = further
         if after > at and at > 0 and after < len(scan.tokens):
             found.append((at, after))
         at = max(after, at + 1)

@@ -114,11 +114,11 @@ class Phrasing:
         return frozenset(words)
 
     def readings(self, scan: Scan, start: int, end: int) -> list[Reading]:
-        """The readings of the tokens from `start` to `end`, the best first."""
+        """The readings of the tokens from `start` to `end`, the best first. Raises `PhrasingError`."""
         if self.begins is not None and scan.word(start) not in self.begins:
             return []
-        cut = replace(scan, tokens=scan.tokens[:end])
-        found = [each for each in _walk(self.graph, cut, start) if consistent(cut, start, each.bound)]
+        scan = scan if end == len(scan.tokens) else replace(scan, tokens=scan.tokens[:end])
+        found = [each for each in _walk(self.graph, scan, start) if consistent(scan, start, each.bound)]
         return sorted(found, key=lambda each: each.score, reverse=True)
 
 
@@ -233,7 +233,7 @@ def _walk(graph: Graph, scan: Scan, start: int) -> set[Reading]:
                 pending.append((after, at + 1, exact + 1, vague, bound))
             elif kind == "slot" and at < end:
                 name, reader, listed = what
-                for stop, value, more in reader(scan, at):
+                for stop, value, more in scan.read(reader, at):
                     read, words = bound_as(name, value, at, stop), (stop - at if listed else 0)
                     pending.append((after, stop, exact + words, vague + more, (*bound, read)))
     return found

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kernel.asking.replies import empty
 from kernel.document.references import SHELL, escaped, in_shell
 from runtime.reflexes.matching import Match
 from runtime.reflexes.slots import Earlier
 from runtime.reflexes.templates import Filling, Unbound
+from runtime.text.expressions import empty
 
 _ONE_RESULT = re.compile(r"\{\{ (steps\[\d+\][^{}]*?) \}\}")
 

@@ -14,11 +14,10 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, cast
 
-from kernel.asking.replies import empty
-from kernel.disk import version
 from kernel.errors import ConfigurationError
-from kernel.tools.tool import Fault, Tool
-from runtime.catalogue.pattern import load
+from kernel.tools.tool import Tool
+from runtime.catalogue.pattern import Fault, load
+from runtime.found_files import version
 from runtime.memory.tasks import signing
 from runtime.memory.tasks.signing import Makers
 from runtime.pinned import allowed
@@ -37,6 +36,7 @@ from runtime.reflexes.slots import (
     list_of,
     those_like,
 )
+from runtime.text.expressions import empty
 
 _SINGLE = {**values.KINDS, **names.KINDS, **columns.KINDS}
 READERS: Mapping[str, Reader] = {
@@ -123,6 +123,10 @@ class Procedure:
         """Whether it is a learned method."""
         return self.path.parent.name == METHODS
 
+    def may_read(self, words: frozenset[str], prior: Sequence[Earlier]) -> bool:
+        """Whether a task with these words, after these results, may be one for it."""
+        return self.refuse.isdisjoint(words) and self.fits_after(prior)
+
     def fits_after(self, prior: Sequence[Earlier]) -> bool:
         """Whether the results before have the shape that it needs."""
         if not self.needs:
@@ -201,6 +205,24 @@ class Shelf:
     wrote: re.Pattern[str] | None = None  # a result that names the file (and columns) that it is about
     nothing: re.Pattern[str] | None = None  # a result that says that there is none
     total: re.Pattern[str] | None = None  # where a result says a total
+
+    @cached_property
+    def opening(self) -> Named:
+        """The courtesies before a task, by their first word."""
+        return by_first_word({"": self.before})
+
+    @cached_property
+    def closing(self) -> Mapping[str, list[Words]]:
+        """The courtesies after a task, by their last word."""
+        found: dict[str, list[Words]] = {}
+        for words in self.after:
+            found.setdefault(words[-1], []).append(words)
+        return found
+
+    @cached_property
+    def joining(self) -> Named:
+        """The joining words, by their first word."""
+        return by_first_word({"": self.joins})
 
     @cached_property
     def intents(self) -> Intents:

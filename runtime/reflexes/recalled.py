@@ -14,7 +14,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kernel.asking.prompt import found_by_itself
-from kernel.asking.replies import empty
 from kernel.asking.responder import Ask, Reply
 from kernel.document.model import Document
 from kernel.document.references import renumbered
@@ -22,6 +21,7 @@ from kernel.errors import Declined, FractalError
 from runtime.memory import RUNG
 from runtime.reflexes import dreaming
 from runtime.reflexes.coded import Coded, failed_before, proven, reply_to, verdict
+from runtime.text.expressions import empty
 
 if TYPE_CHECKING:
     from runtime.memory.facts.records import Observation

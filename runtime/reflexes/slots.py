@@ -137,9 +137,23 @@ class Scan:
         """The text from one token to another."""
         return self.text[self.tokens[start].start : self.tokens[end - 1].end]
 
+    @cached_property
+    def _read(self) -> dict[tuple[Reader, int], tuple[Read, ...]]:
+        return {}
+
+    def read(self, reader: Reader, at: int) -> tuple[Read, ...]:
+        """All that a kind reads at a position; hundreds of phrasings and intents ask for the same."""
+        found = self._read.get((reader, at))
+        if found is None:
+            found = self._read[reader, at] = tuple(reader(self, at))
+        return found
+
     def follows(self, at: int, words: Words) -> bool:
         """Whether these words are at a position."""
-        return all(self.word(at + offset) == word for offset, word in enumerate(words))
+        for offset, word in enumerate(words):  # noqa: SIM110 (it is asked thousands of times a task)
+            if self.word(at + offset) != word:
+                return False
+        return True
 
     def after(self, at: int, phrases: Iterable[Words]) -> Iterator[int]:
         """The ends of those of these phrases that are at a position."""

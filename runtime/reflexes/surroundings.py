@@ -11,8 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from kernel.disk import SKIPPED
 from kernel.errors import OperationFailed
+from runtime.found_files import SKIPPED
 
 MOST_FILES = 400
 """Files of the folder that are looked at."""

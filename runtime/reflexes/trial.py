@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from kernel.tools.tool import Fault
+from runtime.catalogue.pattern import Fault
 from runtime.reflexes.matching import match
 from runtime.reflexes.phrasing import PhrasingError
 from runtime.reflexes.planning import draft

@@ -8,8 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from kernel import disk
 from kernel.tools.tool import Danger, Tool
+from runtime import found_files
 from runtime.safety.acts import INFORMATION, Act, Found, TooMuch
 from runtime.safety.kinds import kind_of
 from runtime.safety.places import Places
@@ -96,7 +96,7 @@ class Guard:
 
     def load(self) -> None:
         """Read the rules if they have changed; raises `DangerRules`."""
-        marks = tuple(disk.version(system / "dangers.md") for system in self._systems)
+        marks = tuple(found_files.version(system / "dangers.md") for system in self._systems)
         if marks != self._marks:
             found = merged_rules(self._systems)
             self.rules, self.table, self._marks = found.rules, found.table, marks

@@ -23,7 +23,7 @@ from runtime.sandbox.placeholders import hideable, occupied, placeholder, watche
 from runtime.sandbox.sockets import listed, listened
 
 PROTECTED = (".git", ".fractal", "fractal.yaml", ".mcp.json")
-"""Names in the folder (`.git` at any depth) that no operation may write. Source: kernel.md."""
+"""Names in the folder (`.git` at any depth) that no operation may write. See docs/security.md."""
 HIDDEN = ("/root", "/home", "/run", "/var/run", "/tmp", "/var/tmp")
 """Where people and programs keep their own files: a command sees an empty folder in memory instead."""
 HOME_SECRETS = (
@@ -80,6 +80,7 @@ def enclosed(
     lent: Sequence[Path] = (),
     scratch_mb: int = 0,
     lasting: bool = False,
+    command: str = "",
 ) -> Generator[Enclosure]:
     """An enclosure around `folder` (resolved); what it needs on disk exists for the duration of the context.
 
@@ -89,6 +90,7 @@ def enclosed(
     are folders that it does not see, except what is `visible`. `mounts` are places in `folder` where it
     sees another folder. `copy` is seen in the place of `folder`, and may be changed, except the `lent` paths,
     which are the folder's own. `scratch_mb` bounds each folder in memory (0: bubblewrap cannot, or need not).
+    Of an environment that the `command` names, it sees what Python imports.
 
     While a program that is `lasting` goes on, a person may write the settings that the folder lacks. So these
     are not watched. What stands in them counts once a person has allowed it.
@@ -111,7 +113,7 @@ def enclosed(
         sockets = [] if network else listed()
         outside = [path for path in sockets if folder not in path.parents]
         enclosure.arguments += _file_system(
-            folder, visible, outside, read_only, network, environ, scratch_mb, copy
+            folder, visible, outside, read_only, network, environ, scratch_mb, copy, command
         )
         for path in lent if copy else ():
             enclosure.arguments += ["--ro-bind", str(path), str(path)]
@@ -190,6 +192,7 @@ def _file_system(
     environ: Mapping[str, str],
     scratch_mb: int,
     copy: Path | None,
+    command: str,
 ) -> Iterator[str]:
     """The file system except the protected paths, in the order in which bubblewrap lays it out."""
     yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
@@ -204,7 +207,7 @@ def _file_system(
         tools.append(names)
     tools += [path for path in visible if _under(path, hidden) and not _under(path, [folder, *tools])]
     withheld = _secrets(environ)
-    for path in importable(folder, environ, home()):
+    for path in importable(folder, environ, home(), command):
         both = (path, path.resolve())  # a link must not lead to what is private
         widens = any(each in hidden or each in one.parents for each in both for one in (*hidden, *withheld))
         private = widens or any(_under(each, withheld) for each in both)

@@ -135,11 +135,27 @@ def pairs(settings: Mapping[str, str]) -> dict[str, str]:
 
 def ignored_by_user(git: str) -> str:
     """The user's own file of what git ignores in each repository; it may not exist."""
-    home = {name: os.environ[name] for name in ("HOME", "XDG_CONFIG_HOME") if name in os.environ}
-    words = (git, "config", "--global", "--includes", "--type=path", "--get", "core.excludesFile")
-    named = run(words, Path("/"), home).stdout.removesuffix(b"\n")
+    home = _home()
+    named = _of_user(git, "--type=path", "core.excludesFile")
     default = Path(home.get("XDG_CONFIG_HOME") or Path(home.get("HOME", "/nonexistent"), ".config"))
-    return os.fsdecode(named) or str(default / "git" / "ignore")
+    return named or str(default / "git" / "ignore")
+
+
+def setting(git: str, checkout: Checkout, key: str) -> str:
+    """The value of a setting of the repository, or else of the user; "" if there is none."""
+    with tempfile.TemporaryDirectory(prefix="fractal-git-") as place:
+        own = _settings(git, checkout.common / "config", Path(place)).get(key)
+    return own or _of_user(git, "--no-type", key)
+
+
+def _of_user(git: str, form: str, key: str) -> str:
+    """What the user's own settings of git say."""
+    words = (git, "config", "--global", "--includes", form, "--get", key)
+    return os.fsdecode(run(words, Path("/"), _home()).stdout.removesuffix(b"\n"))
+
+
+def _home() -> dict[str, str]:
+    return {name: os.environ[name] for name in ("HOME", "XDG_CONFIG_HOME") if name in os.environ}
 
 
 def _is_taken(key: str) -> bool:

@@ -76,6 +76,7 @@ class OperationContext:
     kept: Mapping[str, Any] = field(default_factory=dict[str, Any])  # data of a state machine's calls
     results: Mapping[int, str] = field(default_factory=dict[int, str])  # of the steps that a command names
     skills: tuple[Path, ...] = ()  # the `places` that are skills
+    snapshots: object = None  # of the run
 
     def readable(self, path: str) -> Path:
         """The absolute path of `path` in the folder, a skill, or the system as the run sees it.
@@ -216,6 +217,7 @@ def context_of(run: RunContext, tool: Tool | None, skills: Iterable[str] = ()) -
         cast(Drafts | None, run.drafts),
         run.private,
         skills=found,
+        snapshots=run.snapshots,
     )
 
 

@@ -6,33 +6,39 @@ Nothing is run to find it: the files of the interpreter's packages are read.
 from __future__ import annotations
 
 import ast
+import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 LARGEST = 100_000
 """Bytes of a file of packages that is read."""
 MOST = 200
 """Folders at most."""
+NAMED, LONGEST = 20, 4_096
+"""Programs of a command that are looked at, and the characters of one."""
+_BETWEEN = re.compile(r"[\s'\"`;|&()<>=]+")
 
 
-def importable(folder: Path, environ: Mapping[str, str], home: Path) -> list[Path]:
-    """The folders that the first `python` and `python3` of the PATH import from, and their own.
+def importable(folder: Path, environ: Mapping[str, str], home: Path, command: str = "") -> list[Path]:
+    """The folders that the Python of a command imports from, and its own.
 
-    A virtual environment in `folder` names none: a command could write there what later ones would see.
+    It is the first `python` and `python3` of the PATH, and each environment outside the folder that the
+    command names. A virtual environment in `folder` names its interpreter only: a command could write there
+    what later ones would see.
     """
     found: dict[Path, None] = {}
-    for name in ("python", "python3"):
-        program = shutil.which(name, path=environ.get("PATH", os.defpath))
-        if not program:
-            continue
-        prefix = Path(os.path.abspath(program)).parent.parent  # noqa: PTH100 (the link is the environment)
+    for prefix in dict.fromkeys([*_of_path(environ), *_named_in(command, folder, home)]):
+        bases = _interpreters(prefix)
+        found |= dict.fromkeys(bases)
         if folder == prefix or folder in prefix.parents or folder in prefix.resolve().parents:
             continue
-        base = Path(program).resolve().parent.parent
-        for root in dict.fromkeys((prefix, base, home / ".local")):
+        for root in dict.fromkeys((prefix, *bases, home / ".local")):
             found[root] = None
             for packages in sorted(root.glob("lib/python3*/*-packages")):
                 found |= dict.fromkeys(_named(packages))
@@ -40,22 +46,75 @@ def importable(folder: Path, environ: Mapping[str, str], home: Path) -> list[Pat
     return [path for path in list(found)[:MOST] if path.exists()]
 
 
+def _of_path(environ: Mapping[str, str]) -> Iterator[Path]:
+    for name in ("python", "python3"):
+        if program := shutil.which(name, path=environ.get("PATH", os.defpath)):
+            yield _prefix(program)
+
+
+def _named_in(command: str, folder: Path, home: Path) -> Iterator[Path]:
+    """The environments that a command names by a program in them, and the usual ones of the folder."""
+    words = (word for word in _BETWEEN.split(command) if "/bin/" in word and len(word) < LONGEST)
+    for word in islice(words, NAMED):
+        place = re.sub(r"^(~|\$HOME|\$\{HOME\})(?=/)", lambda _: str(home), word.rpartition("/bin/")[0])
+        prefix = _prefix(str(folder / place / "bin" / "python"))
+        if (prefix / "pyvenv.cfg").is_file() and _interpreters(prefix):
+            yield prefix
+    for name in (".venv", "venv"):
+        if (folder / name / "pyvenv.cfg").is_file():
+            yield folder / name
+
+
+def _prefix(program: str) -> Path:
+    return Path(os.path.abspath(program)).parent.parent  # noqa: PTH100 (the link is the environment)
+
+
+def _interpreters(prefix: Path) -> list[Path]:
+    """Where the Python of an environment is installed; none where that is no Python."""
+    found = dict[Path, None]()
+    with suppress(OSError, RuntimeError):
+        for name in ("python", "python3"):
+            found[(prefix / "bin" / name).resolve().parent.parent] = None
+        if hit := re.search(r"^home *= *(/.*)$", _text(prefix / "pyvenv.cfg"), re.MULTILINE):
+            found[Path(hit[1].strip()).resolve().parent] = None
+        return [each for each in found if any(each.glob("lib/python3*/os.py"))]
+    return []
+
+
 def _named(packages: Path) -> Iterator[Path]:
-    """The absolute paths that a folder of packages names, in `.pth` files and editable finders."""
-    with suppress(OSError):
+    """The absolute paths that a folder of packages names: `.pth` files, finders, editable projects.
+
+    A whole project is named only where no path in it is.
+    """
+    found: dict[Path, None] = {}
+    with suppress(OSError, ValueError):
         for file in sorted(packages.glob("*.pth")):
-            for line in _text(file).splitlines():
-                if line.startswith("/"):
-                    yield Path(os.path.normpath(line.strip()))
+            lines = [line for line in _text(file).splitlines() if line.startswith("/")]
+            found |= dict.fromkeys(Path(os.path.normpath(line.strip())) for line in lines)
         for file in sorted(packages.glob("__editable__*_finder.py")):
-            for place in _mapped(_text(file)):
-                yield Path(os.path.normpath(place))
+            found |= dict.fromkeys(Path(os.path.normpath(place)) for place in _mapped(_text(file)))
+        for file in sorted(packages.glob("*.dist-info/direct_url.json")):
+            project = _project(_text(file))
+            if project and not any(project in (each, *each.parents) for each in found):
+                found[project] = None
+    yield from found
+
+
+def _project(text: str) -> Path | None:
+    """The folder of an editable install, as its direct_url.json says (PEP 610)."""
+    with suppress(ValueError, TypeError, KeyError, RecursionError):
+        said = json.loads(text)
+        address = urlsplit(said["url"])
+        if said["dir_info"]["editable"] is True and address.scheme == "file":
+            return Path(os.path.normpath(unquote(address.path)))
+    return None
 
 
 def _text(file: Path) -> str:
-    if not file.is_file() or file.stat().st_size > LARGEST:
-        return ""
-    return file.read_text("utf-8", "replace")
+    with suppress(OSError):
+        if file.is_file() and file.stat().st_size <= LARGEST:
+            return file.read_text("utf-8", "replace")
+    return ""
 
 
 def _mapped(finder: str) -> Iterator[str]:

@@ -13,6 +13,7 @@ import functools
 import math
 import os
 import re
+import shlex
 import signal
 import subprocess
 import tempfile
@@ -101,7 +102,7 @@ class Sandbox:
     ) -> CommandResult:
         """Run a program (a list) or a line of bash (a string) in `folder`, for `timeout` seconds at most.
 
-        `protected` are absolute paths that stay read-only beside those of kernel.md; `read_only` makes the
+        `protected` are absolute paths that stay read-only beside `PROTECTED`; `read_only` makes the
         whole folder so (neither holds in mode `off`). `visible` are folders elsewhere that it may read;
         `private` are folders that are empty for it, except what is `visible` in them. `mounts` are absolute
         places in `folder` where it sees another folder (not in mode `off`). `results` of steps by number are
@@ -147,6 +148,7 @@ class Sandbox:
                         copy=copy,
                         lent=lent,
                         scratch_mb=self.limits.scratch_mb if _has_size_option(bwrap, bash) else 0,
+                        command=command if isinstance(command, str) else shlex.join(command),
                     )
                 )
                 undone = enclosure.undone

@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from kernel import disk
-from kernel.disk import SKIPPED
 from kernel.document.model import Document, Step
 from kernel.errors import FractalError, RunLocked
 from kernel.loop.hooks import FolderChanges
 from kernel.loop.run_context import Session
 from runtime import contained, locks
+from runtime.found_files import SKIPPED
 from runtime.own import own_places
 from runtime.sandbox import at_start, restoring
 from runtime.sandbox.bubblewrap import PROTECTED
@@ -326,9 +326,7 @@ class Snapshots:
                 *packed, "update-index", "-z", "--add", "--remove", "--replace", "--stdin", paths=put
             )
         files = self.shadow.run("write-tree").decode().strip()
-        note = self.shadow.run("hash-object", "-w", "--stdin", stdin=new_folders).decode().strip()
-        entries = f"040000 tree {files}\tfiles\n100644 blob {note}\tnotes\n"
-        tree = self.shadow.run("mktree", stdin=entries.encode()).decode().strip()
+        tree = self.trees.store(files, new_folders)
         self._remember(tree, notes)
         return tree
 
@@ -487,6 +485,6 @@ def newest_first(session: Session, document: Document) -> Iterator[Step]:
     """The steps of this attempt of a loop with those of the loops below them."""
     for step in sorted(document.attempted, key=lambda step: step.n, reverse=True):
         yield step
-        child = session.run.store.ended(step.link.removesuffix(".md")) if step.share is not None else None
+        child = session.run.store.ended(step.child) if step.share is not None else None
         if child:
             yield from newest_first(session, child)

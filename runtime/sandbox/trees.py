@@ -14,6 +14,10 @@ from runtime.sandbox.repository import Shadow, names
 LARGEST = 20_000_000
 """Bytes of the largest file that is stored."""
 FOLDER, LINK = stat.S_IFDIR, stat.S_IFLNK
+_MODES = ("100644", "100755", "120000")
+"""What git's trees say of a file, a program and a link."""
+NOTES_KEPT = 8
+"""Snapshots whose notes are kept in memory."""
 FEW = 500
 """Most paths that git is asked for by name; for more, the whole tree is listed."""
 
@@ -69,28 +73,62 @@ class Notes:
 
 
 class Trees:
-    """The snapshots in a repository: git's trees, or lists where there is no git."""
+    """The snapshots in a repository: git's trees, or lists where there is no git.
+
+    What git has told of an object once is kept: an object never changes.
+    """
 
     def __init__(self, shadow: Shadow) -> None:
         self.shadow = shadow
+        self._notes: dict[str, bytes] = {}
+        self._sizes: dict[str, int] = {}
+        self._compared: dict[tuple[str, str], dict[str, Moved]] = {}  # the last two snapshots
+
+    def store(self, files: str, notes: bytes) -> str:
+        """Store a snapshot of a tree of files and its notes; returns its id."""
+        note = bytes.fromhex(self.shadow.store("blob", notes))
+        entries = b"40000 files\0" + bytes.fromhex(files) + b"100644 notes\0" + note
+        tree = self.shadow.store("tree", entries)
+        self._keep_notes(tree, notes)
+        return tree
+
+    def _keep_notes(self, tree: str, notes: bytes) -> None:
+        self._notes[tree] = notes
+        for old in list(self._notes)[:-NOTES_KEPT]:
+            self._notes.pop(old, None)
 
     def changes(self, before: str, after: str) -> dict[str, Moved]:
         """Differences between two snapshots, by path. Raises `NotKept` if one is deleted."""
         if before == after:
             return {}
+        if (before, after) not in self._compared:
+            self._compared = {(before, after): self._changes(before, after)}
+        return dict(self._compared[before, after])
+
+    def _changes(self, before: str, after: str) -> dict[str, Moved]:
         was, now = self.notes(before), self.notes(after)
-        paths: list[str] = []
+        old, new = _noted(was), _noted(now)
+        paths = [path for path in {**old, **new} if old.get(path) != new.get(path)]
+        stored: list[str] = []
         if not _listed(before):
-            words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames")
+            words = ("diff-tree", "-r", "-z", "--no-renames", *(f"{tree}:files" for tree in (before, after)))
             try:
-                paths = names(self.shadow.run(*words, *(f"{tree}:files" for tree in (before, after))))
+                told = names(self.shadow.run(*words))
             except subprocess.SubprocessError:
                 raise self._lost() from None
-        for name in ("modes", "folders", "large"):
-            old, new = getattr(was, name), getattr(now, name)
-            paths += [path for path in {**old, **new} if old.get(path) != new.get(path)]
-        old, new = self._states(before, was, paths), self._states(after, now, paths)
-        return {path: (old.get(path), new.get(path)) for path in dict.fromkeys(paths)}
+            for facts, path in zip(told[::2], told[1::2], strict=True):
+                mode, mode_now, oid, oid_now, _ = facts.removeprefix(":").split(" ")
+                stored.append(path)
+                for states, notes, kind, each in ((old, was, mode, oid), (new, now, mode_now, oid_now)):
+                    if kind in _MODES:
+                        states[path] = _stored(path, notes, kind, each)
+        moded = {path for path in {**was.modes, **now.modes} if was.modes.get(path) != now.modes.get(path)}
+        if alike := moded.difference(stored):  # the same bytes with another mode
+            old.update(self._states(before, was, alike))
+            new.update(self._states(after, now, alike))
+        return {
+            path: (old.get(path), new.get(path)) for path in dict.fromkeys([*stored, *sorted(alike), *paths])
+        }
 
     def states(self, tree: str, paths: Collection[str] | None = None) -> dict[str, State]:
         """States of these paths (None: all) in a snapshot; absent paths are omitted."""
@@ -101,9 +139,7 @@ class Trees:
         """States of at least these paths."""
         if paths is not None and not paths:
             return {}
-        found = {path: State(FOLDER | mode) for path, mode in notes.folders.items()}
-        for path, (mode, size, time) in notes.large.items():
-            found[path] = State(mode) if stat.S_ISDIR(mode) else State(mode, f"{size} {time}")
+        found = _noted(notes)
         if _listed(tree):
             return found
         few = paths if paths and len(paths) <= FEW else ()
@@ -112,8 +148,7 @@ class Trees:
             facts, _, path = line.partition("\t")
             mode, kind, oid = facts.split(" ")
             if kind == "blob":
-                mode = LINK if mode == "120000" else notes.mode(path, mode == "100755")
-                found[path] = State(mode, oid)
+                found[path] = _stored(path, notes, mode, oid)
         return found
 
     def bytes_of(self, oids: Collection[str], largest: int = LARGEST) -> dict[str, bytes]:
@@ -133,25 +168,42 @@ class Trees:
 
     def sizes(self, oids: Collection[str]) -> dict[str, int]:
         """The size in bytes of each stored object."""
-        request = "".join(f"{oid}\n" for oid in dict.fromkeys(oids)).encode()
-        if not request:
-            return {}
-        sizes = self.shadow.run("cat-file", "--batch-check", stdin=request).decode().splitlines()
-        lines = [line.split(" ") for line in sizes]
-        return {line[0]: int(line[2]) for line in lines if line[1] == "blob"}
+        asked = dict.fromkeys(oids)
+        if request := "".join(f"{oid}\n" for oid in asked if oid not in self._sizes).encode():
+            sizes = self.shadow.run("cat-file", "--batch-check", stdin=request).decode().splitlines()
+            lines = [line.split(" ") for line in sizes]
+            self._sizes |= {line[0]: int(line[2]) for line in lines if line[1] == "blob"}
+        return {oid: self._sizes[oid] for oid in asked if oid in self._sizes}
 
     def notes(self, tree: str) -> Notes:
         """What git's tree of a snapshot cannot record. Raises `NotKept` if it is deleted."""
         try:
             if _listed(tree):
                 return Notes(large=json.loads((self.shadow.home / f"{tree}.json").read_bytes()))
-            return Notes(**json.loads(self.shadow.run("cat-file", "blob", f"{tree}:notes")))
+            raw = self._notes.get(tree)
+            if raw is None:
+                raw = self.shadow.run("cat-file", "blob", f"{tree}:notes")
+                self._keep_notes(tree, raw)
+            return Notes(**json.loads(raw))
         except (OSError, subprocess.SubprocessError, ValueError, TypeError):
             raise self._lost() from None
 
     def _lost(self) -> NotKept:
         folder = self.shadow.folder
         return NotKept(f"what {folder} held then is not kept any more (`fractal gc` lets go of old runs)")
+
+
+def _noted(notes: Notes) -> dict[str, State]:
+    """The states that git's trees cannot record, by path."""
+    found = {path: State(FOLDER | mode) for path, mode in notes.folders.items()}
+    for path, (mode, size, time) in notes.large.items():
+        found[path] = State(mode) if stat.S_ISDIR(mode) else State(mode, f"{size} {time}")
+    return found
+
+
+def _stored(path: str, notes: Notes, mode: str, oid: str) -> State:
+    """The state of a file or link with the mode that git's tree has."""
+    return State(LINK if mode == "120000" else notes.mode(path, mode == "100755"), oid)
 
 
 def _listed(tree: str) -> bool:

@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from kernel import disk
-from kernel.document.redaction import HIDDEN, OfRun
+from kernel.document.redaction import OfRun
+from runtime import found_files
+from runtime.secrets.forms import HIDDEN
 from runtime.secrets.key import user_key
 from runtime.secrets.known import learn_value
 from runtime.secrets.redaction import redactor
@@ -75,7 +77,7 @@ class _Kept:
         return f"[redacted {name} {id}]"
 
     def _load(self) -> None:
-        version = str(disk.version(self.path))
+        version = str(found_files.version(self.path))
         if version == self._read:
             return
         self._read = version

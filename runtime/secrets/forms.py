@@ -244,9 +244,13 @@ _WEAK = ("pat", "sk", "salt", "webhook", "signing", "unseal")
 _SLUG = re.compile(
     r"(?:[a-z]{2,12}\d{0,3}|v?\d{1,4}|(?<=-)[0-9a-f]{6,64})(?:[-_.](?:(?:[a-z]{1,12}\d{0,3}|v?\d{1,4}|[0-9a-f]{6,64})|(?=\Z)))+\Z"
 )
+HIDDEN = re.compile(r"(\[redacted [^\[\]\n]{1,80}) ([0-9a-f]{10})\]")
+"""What stands in the place of a secret in what a run stores: its name, and the ID of its value."""
 _MARKED = re.compile(r"[0-9a-f]{10}\]")
 """The end of what `HIDDEN` finds."""
 _HEX_OR_UUID = re.compile(r"(?i)(?:sha\d+[:-])?[0-9a-f-]{7,}\Z")
+SHORT = 5_000
+"""Characters up to which it is kept whether a text has such a secret."""
 SHORTEST = 16
 """Characters below which one word of letters and digits is no secret of a known form."""
 
@@ -318,6 +322,25 @@ def _after(text: str, forms: Sequence[_Form], mark: Mark) -> str:
 
 def without_forms(text: str, mark: Mark) -> str:
     """The text without secrets of a known form, also where it is the inside of JSON."""
+    if len(text) <= SHORT and _has_none(text):
+        return text
+    return _without_forms(text, mark)
+
+
+@lru_cache(maxsize=1024)
+def _has_none(text: str) -> bool:
+    """Whether a text has no secret of a known form: most texts of a document are written many times."""
+    found: list[str] = []
+
+    def mark(name: str, value: str) -> str:
+        found.append(name)
+        return value
+
+    _without_forms(text, mark)
+    return not found
+
+
+def _without_forms(text: str, mark: Mark) -> str:
     if len(text) < SHORTEST and text.isalnum():
         return text
     if "\\" not in text or _ESCAPED in text:

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any, cast
 
-from kernel.document.redaction import HIDDEN, Change, Verbatim, redacted
-from runtime.secrets.forms import Mark, has_begun, is_secret_of, without_forms
+from kernel.document.redaction import Change, Verbatim, redacted
+from runtime.secrets.forms import HIDDEN, Mark, has_begun, is_secret_of, without_forms
 from runtime.secrets.known import given, known, without_values
 
 AROUND, AROUND_KEY = 400, 4_000

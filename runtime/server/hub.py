@@ -69,8 +69,8 @@ class Hub:
         return f"{self._epoch}-{number}"
 
     def hear(self, event: Event) -> None:
-        """Take an event of a run; not the pieces of a reply, which would push out all others."""
-        if event.kind != "reply_delta":
+        """Take an event of a run; not pieces of a reply or of thinking, which would push out all others."""
+        if event.kind not in ("reply_delta", "thinking_delta"):
             self.publish(event.as_dict())
 
     def publish(self, event: Mapping[str, Any]) -> None:

@@ -31,6 +31,8 @@ def read_reply(text: str) -> dict[str, Any]:
     Forgiven: fences, prose, thinking, raw newlines in strings, trailing commas, stray escapes. An object that
     stands inside something broken is never taken. Raises `ReplyError` with what is wrong and where.
     """
+    if not text.strip():
+        raise ReplyError("the reply is empty")
     if len(text) > SIZE_LIMIT:
         raise ReplyError(f"the reply has {len(text)} characters; at most {SIZE_LIMIT} are read")
     try:

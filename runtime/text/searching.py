@@ -9,8 +9,8 @@ import re
 import sys
 from asyncio.subprocess import PIPE, STDOUT
 
-from kernel.asking.replies import pattern_of, quick
 from kernel.errors import OperationFailed
+from runtime.text.expressions import pattern_of, quick
 
 PATTERN = 1_000
 """Maximum characters of a pattern."""

@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
-from math import factorial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from kernel.disk import SKIPPED
 from kernel.errors import OperationFailed
+from runtime.found_files import SKIPPED
+from runtime.sandbox.ignored import Ignored, named
 from runtime.sandbox.tests_by_name import is_test
 from runtime.text.shown import shown_name
 
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
-
 FILES, FOLDERS = 6_000, 2_000
 """Maximum files and folders that are looked at, the nearest first."""
-LARGEST, RULES = 1_000_000, 50_000
-"""Maximum bytes of a file that is read whole, and of a .gitignore."""
-STARS = 3
-"""Maximum stars of a rule for git: to match more of them takes a time that grows with their power."""
+LARGEST = 1_000_000
+"""Maximum bytes of a file that is read whole."""
 LISTED, LISTED_CHARACTERS, BRIEF_CHARACTERS = 120, 4_000, 1_000
 """Maximum lines and characters of the listing, and of one beside files that are shown."""
 NAMED, FEW, ALIKE = 12, 4, 3
@@ -35,12 +28,6 @@ LARGE = 50_000
 """Bytes from which the listing tells the size of a file."""
 
 _ASIDE = re.compile(r"^(docs?|examples?|samples?|bench\w*|vendor|third_party)/|\.pyi$")
-ALL_RULES = 100_000
-"""Maximum bytes of all .gitignore files together."""
-STEPS = 500_000_000
-"""Maximum steps of matching rules for git, as estimated for each path; after them no more files are noted."""
-_RULE = 50
-"""Steps of a rule for any path."""
 
 
 def is_aside(path: str) -> bool:
@@ -52,7 +39,8 @@ class Files:
     """The files of a folder by path, without hidden files, what git ignores, and links that lead outside.
 
     `hidden` are absolute paths that are left out. `readable` is the guard of the run's operations: it returns
-    the real path, or raises `OperationFailed`.
+    the real path, or raises `OperationFailed`. `ignored` names what git ignores, folders with a slash.
+    Where the rules for git take too long, no more files are noted.
     """
 
     def __init__(
@@ -61,14 +49,13 @@ class Files:
         self.folder, self.readable = folder.resolve(), readable or self._inside
         self.hidden = {each.resolve() for each in hidden}
         self.sizes: dict[str, int] = {}
-        self._rules: list[_Rules] = []
-        self._room, self._steps = ALL_RULES, STEPS
-        self._above()
-        pending, looked = [""], 0
-        while pending and looked < FOLDERS and len(self.sizes) < FILES and self._steps > 0:
-            pending += self._look(pending.pop(0))
+        self.ignored: list[str] = []
+        self._git = Ignored(self.folder)
+        pending, looked = deque([("", False)]), 0
+        while pending and looked < FOLDERS and len(self.sizes) < FILES and not self._git.spent:
+            pending += self._look(*pending.popleft())
             looked += 1
-        self.more = bool(pending) or len(self.sizes) >= FILES or self._steps <= 0
+        self.more = bool(pending) or len(self.sizes) >= FILES or self._git.spent
 
     def raw(self, path: str, most: int = 0) -> bytes | None:
         """The bytes of a text file; None if it may not be read, is no UTF-8 text, or is too large.
@@ -109,89 +96,33 @@ class Files:
             raise OperationFailed(f"{path}: this is outside of the folder")
         return real
 
-    def _look(self, inside: str) -> list[str]:
-        """Note the files directly in a folder, and return its subfolders."""
-        folders: list[str] = []
+    def _look(self, inside: str, ignored: bool) -> list[tuple[str, bool]]:
+        """Note the files directly in a folder; return its subfolders, and whether git ignores each."""
+        folders: list[tuple[str, bool]] = []
         entries: list[os.DirEntry[str]] = []
         with suppress(OSError), os.scandir(self.folder / inside) as found:
             entries = sorted(found, key=lambda each: each.name)
-        self._read_rules(self.folder / inside, ".gitignore", inside)
         for entry in entries:
             path = f"{inside}{entry.name}"
             with suppress(OSError, RuntimeError, OperationFailed):
                 folder = entry.is_dir(follow_symlinks=False)
-                if self._steps <= 0:
+                if self._git.spent:
                     break
                 if entry.name.startswith(".") or (self.hidden and self.folder / path in self.hidden):
                     continue
-                if (folder and entry.name in SKIPPED) or self._ignored(f"{path}/" if folder else path):
+                if folder and entry.name in SKIPPED:
+                    continue
+                shown = f"{path}/" if folder else path
+                left = self._git.ignores(shown, ignored)
+                if left and not (folder and self._git.holds_tracked(shown)):
+                    self.ignored += [] if ignored else [shown]
                     continue
                 real = self.readable(path) if entry.is_symlink() else self.folder / path
                 if folder:
-                    folders.append(f"{path}/")
+                    folders.append((shown, left))
                 elif real.is_file() and len(self.sizes) < FILES:
                     self.sizes[path] = real.stat().st_size
         return folders
-
-    def _above(self) -> None:
-        """The rules of the repository that the folder is in."""
-        places = [self.folder, *self.folder.parents]
-        root = next((each for each in places if (each / ".git").exists()), self.folder)
-        self._read_rules(root, ".git/info/exclude")
-        for each in reversed(places[1 : places.index(root) + 1]):
-            self._read_rules(each, ".gitignore")
-
-    def _read_rules(self, place: Path, name: str, inside: str = "") -> None:
-        with suppress(OSError, ValueError, re.error):
-            path = place / name
-            if path.is_file() and not path.is_symlink() and path.stat().st_size <= min(RULES, self._room):
-                from pathspec import GitIgnoreSpec
-
-                self._room -= path.stat().st_size
-                lines = [each for each in path.read_text("utf-8").splitlines() if _stars(each) <= STARS]
-                rules = GitIgnoreSpec.from_lines(lines)
-                forms = [each.regex.pattern for each in rules.patterns if each.regex]
-                some = re.compile("|".join(re.sub(r"\?P<\w+>", "?:", str(each)) for each in forms) or "(?!)")
-                here = inside or place == self.folder
-                below = "" if here else f"{self.folder.relative_to(place).as_posix()}/"
-                weights = Counter((_stars(each), "**" in each) for each in lines if each.strip(" #"))
-                self._rules.append(_Rules(inside, below, some, rules, weights))
-
-    def _ignored(self, path: str) -> bool:
-        """What the nearest rule for a path says."""
-        for each in reversed(self._rules):
-            if not path.startswith(each.inside):
-                continue
-            shown = each.below + path[len(each.inside) :]
-            self._steps -= each.steps(shown)
-            if each.some.match(shown):
-                hit = each.rules.check_file(shown).include
-                if hit is not None:
-                    return hit
-        return False
-
-
-@dataclass(frozen=True)
-class _Rules:
-    inside: str  # where they hold
-    below: str  # the path from the .gitignore to the folder
-    some: re.Pattern[str]  # what one of them is about, which is found faster
-    rules: GitIgnoreSpec
-    weights: Mapping[tuple[int, bool], int]  # how many have so many stars, those with two side by side apart
-
-    def steps(self, path: str) -> int:
-        """About how many steps it takes at most to match a path: a star may stand for each part of a name."""
-        names, whole = [len(each) for each in path.split("/")], [len(path)]
-        steps = 0
-        for (stars, deep), count in self.weights.items():
-            tried = sum(size**stars for size in (whole if deep else names)) // factorial(stars)
-            steps += count * (_RULE + tried)
-        return steps
-
-
-def _stars(rule: str) -> int:
-    """The stars of a rule for git; some side by side count as one."""
-    return len(re.findall(r"\*+", rule))
 
 
 def listing(files: Files, beside: Iterable[str], whole: Collection[str] = (), *, brief: bool = False) -> str:
@@ -200,8 +131,9 @@ def listing(files: Files, beside: Iterable[str], whole: Collection[str] = (), *,
     Of a folder in `whole` all files are named. Of other folders some are, of a `brief` listing fewer, and
     equal folders are one line.
     """
+    ignored = [f"(ignored by git: {named(files.ignored)})"] if files.ignored else []
     if not files.sizes:
-        return "(the folder is empty)"
+        return ignored[0] if ignored else "(the folder is empty)"
     first = dict.fromkeys(beside)
     inside: dict[str, list[str]] = {}
     for path in sorted(files.sizes, key=lambda path: (path not in first, not is_test(path), path)):
@@ -234,7 +166,7 @@ def listing(files: Files, beside: Iterable[str], whole: Collection[str] = (), *,
     shown = sum(len(inside[each]) for each in inside if told & {each, *_shapes(each)})
     left = len(files.sizes) - shown
     more = [f"… and {'more than ' if files.more else ''}{left} files more"] if left or files.more else []
-    return "\n".join([*lines, *more])
+    return "\n".join([*lines, *more, *ignored])
 
 
 def _folder(path: str) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kernel import shown_checks
-from kernel.asking import lenient
 from kernel.document.escaping import fingerprint
 from kernel.document.model import Document, Note, root_id
 from kernel.errors import UsageError, raised_as
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from runtime.workspace.inbox import Inbox
 
 KINDS = ("answer", "approve", "nudge", "reject")
+_LESSON = re.compile(r"(?im)^[ \t>*-]*(teaching|grant)[ \t]*:[ \t]*(.+)$\n?")
 
 
 def listen(run_context: RunContext, inbox: Inbox, waiting: Collection[str]) -> list[str]:
@@ -140,7 +141,7 @@ def use_answer(session: Session) -> None:
     if not (answer and kernels and session.doc.meta.phase in ("understand", "plan")):
         return
     if overseen(session.doc) and not session.root:
-        finish(session, "complete", origin=answer.origin, **lenient.lesson(answer.text))
+        finish(session, "complete", origin=answer.origin, **_lesson(answer.text))
     else:
         session.note(1, "resolved task", answer.text, answer.origin)
         session.meta(taker="", phase="understand")
@@ -199,3 +200,10 @@ def approve_planned(session: Session, by: Decider) -> None:
         evidence = {**step.evidence, **shown, "call": call_digest(tool.name, args, {}, files)}
         evidence |= {"names": files} if files else {}
         session.put(replace(step, state="planned", evidence=evidence))
+
+
+def _lesson(answer: str) -> dict[str, str]:
+    """A person's answer as result, teaching and grant: lines such as `grant: calc, csv` say these two."""
+    said = [(key.lower(), value.strip()) for key, value in _LESSON.findall(answer)]
+    parts = {name: "\n".join(value for key, value in said if key == name) for name in ("teaching", "grant")}
+    return {"result": _LESSON.sub("", answer).strip(), **parts}

@@ -19,7 +19,6 @@ from kernel.document.model import ACCEPTED, EMPTY, PHASES, Document, Note, Step
 from kernel.errors import DocumentError, FractalError, LimitReached
 from kernel.loop import reuse
 from kernel.loop.child import ended_child, share_of, subtree
-from kernel.loop.do import SUCCEEDED
 from kernel.loop.end import attempt_notes, finish
 from kernel.loop.operation import recorded_outcome
 from kernel.loop.run_context import RunContext, Session
@@ -241,7 +240,7 @@ def _restarted(session: Session) -> Iterator[Stale]:
     """The failed steps that a restarted loop redoes; a child loop continues by itself."""
     if not _is_restarted(session):
         return
-    open_ = [step for step in session.doc.attempted if step.state not in SUCCEEDED]
+    open_ = [step for step in session.doc.attempted if not step.succeeded]
     phase = "plan" if not session.doc.planned else "do" if open_ else "check"
     if decides_by_turns(session.doc) and (last := last_turn(session.doc)):
         # a failed call is a result, which the next turn sees; a turn that gave up is asked again
@@ -303,14 +302,14 @@ def _edited_records(session: Session) -> Iterator[tuple[str, Step]]:
     """The documents of single operations that a person has edited, and the step of each."""
     store = session.run.store
     for step in session.doc.steps.values():
-        if step.link and step.share is None and edited_at(store, _child(step)):
+        if step.link and step.share is None and edited_at(store, step.child):
             try:
-                record = store.load(_child(step))
+                record = store.load(step.child)
             except DocumentError:
-                yield _child(step), step
+                yield step.child, step
                 continue
             if (step.result or "") not in (record.text(5, "result"), record.text(5, "error")):
-                yield _child(step), step
+                yield step.child, step
 
 
 def _text(document: Document) -> str:
@@ -339,14 +338,14 @@ def _survey_children(
                 # first, as the loops below it get parts of its share
                 _reopen(session, step, status="ready")
             written = _written_result(session, step)
-            stale += survey(session.run, _child(step), redo=redo)
+            stale += survey(session.run, step.child, redo=redo)
             if _continues(session.run, step):
                 stale.append(Stale(session.id, "do", "its loop goes on", step.n))
                 if session.doc.steps[step.n].ended:
                     reopened.append(step)
             elif written:
                 session.put(written)
-                results.append(Session(session.run, session.run.store.load(_child(step))))
+                results.append(Session(session.run, session.run.store.load(step.child)))
         except DocumentError as error:
             if step.ended:  # of one that has not ended, its parent's next step reports it
                 session.run.warn(f"{error}; until then the result of step {step.n} stays", session.id)
@@ -360,7 +359,7 @@ def _survey_children(
 
 def _written_result(session: Session, step: Step) -> Step | None:
     """The step with the result that a person has written into §5 of its ended child; None without one."""
-    child = session.run.store.load(_child(step))
+    child = session.run.store.load(step.child)
     if not (step.ended and child.ended) or as_left(session.run.store, child).section(5) == child.section(5):
         return None
     return ended_child(session, step, child)
@@ -375,22 +374,18 @@ def _accept_plan(session: Session, before: Document) -> None:
     reuse.accept_inputs(session, "understand", "plan")
 
 
-def _child(step: Step) -> str:
-    return step.link.removesuffix(".md")
-
-
 def _has_child(run_context: RunContext, step: Step) -> bool:
-    return step.share is not None and bool(step.link) and run_context.store.exists(_child(step))
+    return step.share is not None and bool(step.link) and run_context.store.exists(step.child)
 
 
 def _restarts(run_context: RunContext, step: Step) -> bool:
     """Whether the child of a restarted loop is restarted too, which is so if it failed."""
-    child = run_context.store.load(_child(step))
-    return child.ended and child.meta.status not in ACCEPTED and step.state not in SUCCEEDED
+    child = run_context.store.load(step.child)
+    return child.ended and child.meta.status not in ACCEPTED and not step.succeeded
 
 
 def _continues(run_context: RunContext, step: Step) -> bool:
-    return step.ended and not run_context.store.load(_child(step)).ended
+    return step.ended and not run_context.store.load(step.child).ended
 
 
 def _reopen(session: Session, step: Step, also: Iterable[int] = (), **meta: str) -> None:
@@ -402,13 +397,13 @@ def _reopen(session: Session, step: Step, also: Iterable[int] = (), **meta: str)
     parts = [
         each for each in session.doc.attempted if not each.tool or session.run.catalogue.guided(each.tool)
     ]
-    starts = {each.n for each in parts if each.state not in SUCCEEDED and (each.share is None or each.over)}
+    starts = {each.n for each in parts if not each.succeeded and (each.share is None or each.over)}
     try:
         share = share_of(session, step, len({step.n, *starts, *(each.n for each in parts if each.n in also)}))
     except LimitReached:  # it ends at its first call
-        share = {**(step.share or {}), "calls": session.spent_by(_child(step)).calls}
+        share = {**(step.share or {}), "calls": session.spent_by(step.child).calls}
     session.put(replace(step, state="running", share=share, result=None, origin="kernel", evidence=evidence))
-    child = Session(session.run, session.run.store.load(_child(step)))
+    child = Session(session.run, session.run.store.load(step.child))
     child.meta(budget=share, **meta)
     child.save()
 
@@ -451,7 +446,7 @@ def _go_back(session: Session, before: Document, back: list[Stale]) -> None:
     again = edited_turn(before, old) == turn or any(_turn(session, n) == turn for n in steps)
     session.doc = until(session.doc, turn, said=said, again=again)
     dropped = [old.steps[n] for n in old.planned if n in old.steps and n not in session.doc.planned]
-    made = {step.n: step for step in dropped if step.state in SUCCEEDED and not _is_a_look(session, step)}
+    made = {step.n: step for step in dropped if step.succeeded and not _is_a_look(session, step)}
     if turn and (note := standing_note(made, turn)):
         session.doc = session.doc.with_notes(3, note)
     kept = [*session.doc.meta.extra.get("kept", ()), *made]
@@ -479,7 +474,7 @@ def _as_planned(session: Session) -> None:
 def _replan(session: Session, phase: str, why: str) -> None:
     """Drop the plan: end its open steps; the next plan may reuse finished ones."""
     session.doc = session.doc.with_section(5, EMPTY)
-    kept_steps = [step.n for step in session.doc.attempted if step.state in SUCCEEDED]
+    kept_steps = [step.n for step in session.doc.attempted if step.succeeded]
     if session.doc.section(2).notes:
         for step in session.doc.attempted:
             if step.n in session.doc.steps and not step.over:
@@ -499,14 +494,14 @@ def _replan(session: Session, phase: str, why: str) -> None:
 
 def _give_up(session: Session, step: Step) -> Step:
     why = "given up: the plan was changed by a person"
-    if step.share is not None and session.run.store.exists(_child(step)):
-        for loop_id in reversed(subtree(session, _child(step))):
+    if step.share is not None and session.run.store.exists(step.child):
+        for loop_id in reversed(subtree(session, step.child)):
             with suppress(FractalError):
                 child = Session(session.run, session.run.store.load(loop_id))
                 if not child.doc.ended:
                     finish(child, "cancelled", error=why)
         with suppress(DocumentError):
-            return ended_child(session, step, session.run.store.load(_child(step)))
+            return ended_child(session, step, session.run.store.load(step.child))
     if step.state == "running" and step.share is None:
         with suppress(FractalError):
             if ended := recorded_outcome(session, step):
@@ -555,4 +550,4 @@ def _changed_inputs(session: Session, phase: str) -> list[str]:
 def _needs_met(session: Session, n: int) -> bool:
     """Whether all needed steps have succeeded."""
     steps = [session.doc.steps.get(need) for need in reuse.needs_of(session.doc.planned[n])]
-    return all(step is not None and step.state in SUCCEEDED for step in steps)
+    return all(step is not None and step.succeeded for step in steps)

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from runtime import user_files
 from runtime.skill_files import skill_files
+from runtime.workspace.imports import Imports
 
 GUIDANCE_CHARS = 40_000
 """Maximum characters of the file of guidance that are kept; a conversation shows a tenth of its window."""
@@ -31,6 +33,7 @@ class Guidance:
     size: int = 0
     beginning: bytes = b""
     problem: str = ""  # why it cannot be used
+    imported: tuple[str, ...] = ()  # the files whose texts are a part of it
 
     @property
     def text(self) -> str:
@@ -69,9 +72,22 @@ def skills(folder: Path, names: Sequence[str]) -> list[FoundSkill]:
     return found
 
 
-def _skill(path: Path, top: Path) -> FoundSkill:
+def user_skills(names: Sequence[str]) -> list[FoundSkill]:
+    """What lies in the user's own folders of skills, which links may lead to from anywhere."""
+    found: list[FoundSkill] = []
+    for name in names:
+        with suppress(OSError, RuntimeError):
+            parent = (
+                user_files.user_folder().parent / name[10:] if name.startswith("~/.config/") else Path(name)
+            )
+            entries = sorted(parent.expanduser().iterdir())
+            found += [_skill(each, None) for each in entries if os.path.isdir(each)]  # noqa: PTH112
+    return found
+
+
+def _skill(path: Path, top: Path | None) -> FoundSkill:
     """A skill; it may be a link to another place in the repository. `trust` looks at what is in it."""
-    if not Path(os.path.realpath(path)).is_relative_to(top):
+    if top and not Path(os.path.realpath(path)).is_relative_to(top):
         return FoundSkill(path, f"{path} is a link that leads out of {top}")
     files, size = list(islice(_files_below(path), MOST_FILES + 1)), 0
     if len(files) > MOST_FILES:
@@ -96,6 +112,7 @@ def guidance(folder: Path, names: Sequence[str], private: Sequence[Path] = ()) -
     """The first file of these names in the folder, else in the nearest folder above it in its git repository.
 
     A link is followed inside of the repository (without one: of the folder), and not to `private` folders.
+    The files that it imports are a part of it.
     """
     top = git_root(folder) or folder
     for path in (place / name for place in _upwards(folder, top) for name in names):
@@ -110,7 +127,10 @@ def guidance(folder: Path, names: Sequence[str], private: Sequence[Path] = ()) -
             return Guidance(path, name, problem=f"cannot be read: {error.strerror}")
         if b"\0" in beginning:
             return Guidance(path, name, problem="it is not text")
-        return Guidance(path, name, size, beginning)
+        imports = Imports(folder, top, tuple(private), GUIDANCE_BYTES - len(beginning))
+        whole = imports.expanded(path, beginning)
+        size += max(imports.size, len(whole) - len(beginning))
+        return Guidance(path, name, size, whole[:GUIDANCE_BYTES], imported=tuple(imports.names))
     return None
 
 

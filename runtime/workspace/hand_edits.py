@@ -43,7 +43,7 @@ def edited_at(store: FileStore, loop_id: str, since: float = 0.0) -> float:
     with suppress(OSError, ValueError):
         time = path.stat().st_mtime
         if time > since + SAVED_WITHIN:  # else its head need not be read
-            saved = datetime.fromisoformat(peek(path, "updated")).timestamp()
+            saved = datetime.fromisoformat(peek(path).get("updated", "")).timestamp()
             return time if time > saved + SAVED_WITHIN else 0.0
     return 0.0
 

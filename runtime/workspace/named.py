@@ -18,6 +18,7 @@ from typing import Any, cast
 
 from kernel import disk
 from kernel.document.escaping import fingerprint
+from runtime import found_files
 
 UNNAMED = (
     *("Makefile", "makefile", "GNUmakefile", "justfile", "Justfile", "Taskfile.yml", "Rakefile", "tasks.py"),
@@ -155,7 +156,7 @@ def _listing(place: Path, hidden: Collection[str]) -> str:
     seen, count, left = hashlib.sha256(), 0, HASHED
     for where, folders, files in os.walk(place):
         links = [each for each in folders if Path(where, each).is_symlink()]
-        folders[:] = sorted(each for each in folders if each not in disk.SKIPPED)
+        folders[:] = sorted(each for each in folders if each not in found_files.SKIPPED)
         folders[:] = [each for each in folders if f"{where}/{each}" not in hidden]
         for name in sorted([*files, *links]):
             path, entry = Path(where, name), [os.path.relpath(f"{where}/{name}", place)]

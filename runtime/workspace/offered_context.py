@@ -13,11 +13,12 @@ from pathlib import Path
 
 from kernel.asking.messages import fenced
 from kernel.asking.prompt import BACKGROUND, FOLDER, GUIDANCE, MEMORY, NAMED
-from kernel.disk import SKIPPED
 from kernel.document.escaping import fingerprint
 from kernel.document.model import Document, Note
 from kernel.errors import OperationFailed
 from kernel.loop.run_context import RunContext
+from runtime.found_files import SKIPPED
+from runtime.sandbox.ignored import Ignored, named
 from runtime.secrets.redaction import redact
 from runtime.text.shown import shown_name
 from runtime.workspace.found import Guidance
@@ -91,8 +92,12 @@ def _named_files(run: RunContext, task: str, shown: str) -> Iterator[Note]:
 
 
 def listing(folder: Path, protected: Sequence[Path] = ()) -> str:
-    """The files below a folder with their sizes, the nearest first, at most `LISTED`, without `protected`."""
+    """The files below a folder with their sizes, the nearest first, at most `LISTED`, without `protected`.
+
+    What git ignores is named at the end.
+    """
     root = folder.resolve()
+    git, ignored = Ignored(root), list[str]()
     lines: list[str] = []
     more = looked = 0
     pending = [""]
@@ -100,7 +105,12 @@ def listing(folder: Path, protected: Sequence[Path] = ()) -> str:
         inside = pending.pop()
         looked += 1
         names, folders = _names(root, inside, protected)
+        out = {each for each in (*(f"{inside}{name}" for name in names), *folders) if git.within(each)}
+        ignored += sorted(out)
+        folders = [each for each in folders if each not in out]
         for name in names:
+            if f"{inside}{name}" in out:
+                continue
             if len(lines) >= LISTED:
                 more += 1
                 continue
@@ -111,6 +121,8 @@ def listing(folder: Path, protected: Sequence[Path] = ()) -> str:
     if more or pending:
         cut = more > COUNTED or pending
         lines.append(f"… and {f'more than {min(more, COUNTED)}' if cut else more} files more")
+    if ignored:
+        lines.append(f"(ignored by git: {named(ignored)})")
     return "\n".join(lines) or "(the folder is empty)"
 
 

@@ -13,7 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from kernel import disk
-from kernel.asking.messages import headed
+from kernel.asking.messages import Message, calls_of
+from kernel.asking.prompt import Prompt
 from kernel.asking.responder import Ask
 from kernel.document.escaping import to_json
 from runtime.secrets.redaction import redact
@@ -59,6 +60,23 @@ def prompt_path(run: Path, key: str) -> Path:
     return run / FOLDER / f"{key.replace('/', '_')}.md"
 
 
+def shown_messages(prompt: Prompt) -> list[str]:
+    """The messages of a prompt, each as a text for people."""
+    two = ({"role": "system", "content": prompt.system}, {"role": "user", "content": prompt.user})
+    return [_headed(number, each) for number, each in enumerate(prompt.messages or two, 1)]
+
+
+def _headed(number: int, message: Message) -> str:
+    """A message for people: a line that says which one it is, its content, and its calls as JSON."""
+    of = f", result of {message['tool_call_id']}" if "tool_call_id" in message else ""
+    calls = [f"{each}: {name} {arguments}" for each, name, arguments in calls_of(message)]
+    line = f"<!-- {number} {message['role']}{of} -->"
+    images = [
+        f"[{each['kind']}, {len(each['data'])} bytes of base64]" for each in message.get("images") or ()
+    ]
+    return "\n\n".join(filter(None, [line, message.get("content"), *images, *calls]))
+
+
 def _prompt(ask: Ask) -> list[str]:
     parts = {"system": ask.system, "user": ask.user, "tools": _tools(ask)}
     return [f"<!-- {name} -->\n\n{part}" for name, part in parts.items() if part]
@@ -70,7 +88,7 @@ def _conversation(path: Path, ask: Ask) -> tuple[str, list[str]]:
     before, file = _longest(path, ask.loop, digests)
     said = f"; 1 to {before} are in {file}" if before else ""
     tools = [f"<!-- tools -->\n\n{_tools(ask)}"] if ask.tools and not before else []
-    new = [headed(number, each) for number, each in enumerate(ask.messages, 1) if number > before]
+    new = [_headed(number, each) for number, each in enumerate(ask.messages, 1) if number > before]
     return f"<!-- {len(digests)} messages, {digests[-1]}{said} -->\n\n", [*tools, *new]
 
 

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 from kernel.asking.conversation import by_turns
 from kernel.document.model import Document, Step
-from kernel.document.redaction import HIDDEN, Verbatim
+from kernel.document.redaction import Verbatim
 from kernel.errors import DocumentError
 from kernel.loop.approval import CHECKS_WAIT, PLAN_WAITS, call_digest
 from kernel.loop.criteria import checks_of
-from kernel.loop.turn import proposed
 from kernel.store.files import FileStore
+from runtime.secrets.forms import HIDDEN
 from runtime.text.shown import count
 
 INLINE = 300
@@ -36,6 +36,11 @@ class Question(NamedTuple):
     text: Verbatim
     problem: str = ""
     """Why it cannot be shown in full, so that nobody may approve it."""
+
+
+def proposed(document: Document) -> dict[int, Step]:
+    """The planned steps that somebody has to approve: those that have not ended."""
+    return {n: step for n, step in document.planned.items() if not document.steps.get(n, step).ended}
 
 
 def question_of(store: FileStore, document: Document) -> Question:

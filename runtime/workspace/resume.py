@@ -52,7 +52,7 @@ def active_before(folder: Path, root: Document) -> float:
     if root.ended or root.meta.status == "interrupted" or waits.get("for", "children") != "children":
         return earlier
     saved = _seconds(root.meta.updated)
-    updates = (_seconds(peek(path, "updated")) for path in folder.glob("*.md"))
+    updates = (_seconds(peek(path).get("updated", "")) for path in folder.glob("*.md"))
     times = sorted({saved, *(each for each in (*updates, *_calls(folder / "calls.jsonl")) if each > saved)})
     return earlier + sum(min(b - a, QUIET) for a, b in pairwise(times)) if saved else earlier
 
@@ -135,7 +135,7 @@ def _charge_missing_of(run_context: RunContext, document: Document) -> bool:
     missing = False
     for step in document.steps.values():
         if spent := step.evidence.get("spent"):
-            missing |= _charge_missing(run_context, step.link.removesuffix(".md"), spent)
+            missing |= _charge_missing(run_context, step.child, spent)
     return _charge_missing(run_context, document.meta.id, document.meta.spent) or missing
 
 

@@ -44,7 +44,7 @@ def reusable(
         good, at = said.get(run, (False, ""))
         if refused_at and not (good and at > refused_at):
             continue
-        if peek(workspace.runs / run / f"{root_id(run)}.md", "status") != "complete":
+        if peek(workspace.runs / run / f"{root_id(run)}.md").get("status") != "complete":
             continue
         root = _asked(workspace, run, task, context)
         if root is None or refused(run):

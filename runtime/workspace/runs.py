@@ -10,7 +10,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from kernel import disk
+from kernel import Waiting, disk
 from kernel.document.frontmatter import peek
 from kernel.document.model import ENDED, Document, Meta, root_id
 from kernel.document.parser import read_head
@@ -18,7 +18,6 @@ from kernel.document.redaction import Verbatim
 from kernel.errors import DocumentError, Exit, UsageError
 from kernel.loop.advance import Outcome, outcome
 from kernel.loop.approval import PLAN_WAITS
-from kernel.loop.do import Waiting
 from kernel.store.files import FileStore
 from runtime.secrets.exact import of_run
 from runtime.secrets.redaction import redact
@@ -45,7 +44,7 @@ class Reader:
         if not name:
             if not runs:
                 raise UsageError(f'there is no run in {self.workspace.runs} yet; start one: fractal run "…"')
-            return next((run for run in runs if not peek(self._root(run), "within")), runs[0])
+            return next((run for run in runs if "within" not in peek(self._root(run))), runs[0])
         exact = [run for run in runs if run == name or f"-{run}" in stem]
         matches = exact or [run for run in runs if run.startswith(name)]
         if len(matches) == 1:

@@ -26,6 +26,7 @@ from kernel.errors import ConfigurationError, explained
 from kernel.loop.budget import Bounds
 from runtime import addresses, user_files
 from runtime.plugins import EMBEDDERS, installed
+from runtime.sandbox.hooks import Hook, Hooks
 from runtime.sandbox.limits import Limits
 from runtime.secrets.known import learn_secrets
 from runtime.variables import unquoted
@@ -68,6 +69,7 @@ class Timeouts(BaseModel):
 SMALLEST_WINDOW, LARGEST_WINDOW = 256, 100_000_000
 """Tokens that a model's window may have."""
 _CONTEXT = "tokens of a prompt and its reply together; null: by its server or the table of models"
+_SEES = "whether it is shown pictures; null: by the table of models, or its name"
 _TIMEOUT = (
     "seconds for one call, or its limits {connect: 5, first_token: 90, idle: 30, total: 600}; null: these; "
     "`llama:` has none"
@@ -95,6 +97,7 @@ class Rung(BaseModel):
     headers: dict[str, str] = Field(default_factory=dict, description=_HEADERS)
     price: Price | None = Field(None, description="USD for a million tokens, where none is known")
     context: int | None = Field(None, ge=SMALLEST_WINDOW, le=LARGEST_WINDOW, description=_CONTEXT)
+    sees: bool | None = Field(None, description=_SEES)
     timeout: Seconds | Timeouts | None = Field(None, description=_TIMEOUT)
     phases: tuple[Literal["turn", "do", "check"], ...] = Field(
         (), description="what it may be asked for (turn, do, check); empty: all"
@@ -122,6 +125,32 @@ class Pool(BaseModel):
     capacity: float = Field(gt=0, allow_inf_nan=False)
     per_hour: float = Field(ge=0, allow_inf_nan=False)
     per_run: float | None = Field(None, gt=0, allow_inf_nan=False)
+
+
+class HookSetting(BaseModel):
+    """A command that runs before or after calls, or at the end of a run."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    command: str = Field(min_length=1)
+    tools: tuple[str, ...] = ()  # names, or patterns such as mcp-*; empty: all
+    seconds: float = Field(30.0, gt=0, le=600)
+
+
+class HookSettings(BaseModel):
+    """The commands of each moment, in their order."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    before: tuple[HookSetting, ...] = ()
+    after: tuple[HookSetting, ...] = ()
+    end: tuple[HookSetting, ...] = ()
+
+    def made(self) -> Hooks:
+        """The hooks as a run uses them."""
+        return Hooks(
+            *(tuple(Hook(**dict(each)) for each in of) for of in (self.before, self.after, self.end))
+        )
 
 
 class Approved(BaseModel):
@@ -158,6 +187,7 @@ class Config(BaseModel):
     context: int | None = Field(
         None, ge=SMALLEST_WINDOW, le=LARGEST_WINDOW, description=f"of `model`: {_CONTEXT}"
     )
+    sees: bool | None = Field(None, description=f"of `model`: {_SEES}")
     timeout: Seconds | Timeouts | None = Field(None, description=f"of `model`: {_TIMEOUT}")
     ladder: tuple[Rung, ...] = Field(
         (), description="the rungs, cheapest first; empty: reflex, then `model`, then a person"
@@ -359,6 +389,15 @@ class Config(BaseModel):
         (".claude/skills", ".agents/skills"),
         description="folders of Agent Skills that are found by themselves, in the folder and its git root",
     )
+    hooks: HookSettings | None = Field(
+        None,
+        description="commands before and after calls and at the end of a run, such as "
+        "`{after: [{command: 'ruff format -q .', tools: [edit, write]}]}` (docs/hooks.md)",
+    )
+    user_skills: tuple[str, ...] = Field(
+        ("~/.config/fractal/skills", "~/.claude/skills"),
+        description="your own folders of Agent Skills, which are found in every folder after those",
+    )
     instructions: tuple[str, ...] = Field(
         ("AGENTS.md", "CLAUDE.md"),
         description="files of guidance for models: the first one in the folder, else in the nearest folder "
@@ -440,6 +479,10 @@ class Config(BaseModel):
         for name in ("context_system", "context_tool", "context_operation"):
             values[name] *= scale
         return Bounds(**values)
+
+    def hooks_of_run(self) -> Hooks:
+        """The commands before and after calls and at the end."""
+        return self.hooks.made() if self.hooks else Hooks()
 
     def pool_of(self, agent: str) -> Pool | None:
         """The pool of an agent's lifeforce; None if it is not counted. Raises `ConfigurationError`."""

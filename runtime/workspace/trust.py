@@ -103,6 +103,12 @@ def system(workspace: Workspace, pins: Pins) -> Iterator[Item]:
             yield Item(str(workspace.root), f"system/{name}", mark, "a file of its system")
 
 
+def hook_files(root: Path, config: Config) -> Iterator[Item]:
+    """The files of the folder that its hooks name, as items: they are what runs."""
+    for path in config.hooks_of_run().files(root):
+        yield Item(str(root), f"hook {path}", digest_of(path), "a file that a hook runs or reads")
+
+
 def skills(folder: Path, paths: Iterable[Path], pins: Pins) -> Iterator[Item]:
     """The files of skills that the folder's settings name, wherever they lie."""
     for path in paths:
@@ -121,13 +127,19 @@ def _items(folder: Path, skill: Path, pins: Pins, *, optional: bool = False) -> 
 def found_skills(
     workspace: Workspace, config: Config, folder: Path, pins: Pins
 ) -> Iterator[tuple[found.FoundSkill, list[Item]]]:
-    """The skills that `folder` brings along without a setting, each with what has to be allowed."""
-    for skill in found.skills(folder, config.skill_folders):
+    """The skills that need no setting, each with what has to be allowed: those of `folder`, then the user's.
+
+    The user's own need nothing, unless they lie where a run works.
+    """
+    brought = [(each, True) for each in found.skills(folder, config.skill_folders)]
+    theirs = {os.path.realpath(each.path) for each, _ in brought}
+    for each in found.user_skills(config.user_skills):
+        if (real := os.path.realpath(each.path)) not in theirs:
+            brought.append((each, Path(real).is_relative_to(folder.resolve())))
+    for skill, asked in brought:
         try:
-            yield (
-                skill,
-                [] if skill.problem else list(_items(workspace.root, skill.path, pins, optional=True)),
-            )
+            items = [] if skill.problem else list(_items(workspace.root, skill.path, pins, optional=True))
+            yield skill, items if asked else []
         except ConfigurationError as error:
             yield replace(skill, problem=str(error)), []
 
@@ -141,7 +153,8 @@ def found_guidance(
         return guidance, []
     mark = digest(b"%d\n%b" % (guidance.size, guidance.beginning))
     name = f"instructions {guidance.path}"
-    return guidance, [Item(str(workspace.root), name, mark, "guidance for models", optional=True)]
+    shown = ", with ".join(["guidance for models", *filter(None, [", ".join(guidance.imported)])])
+    return guidance, [Item(str(workspace.root), name, mark, shown, optional=True)]
 
 
 def digest_of(path: Path) -> str:
@@ -249,7 +262,11 @@ NEEDS_TRUST: Mapping[str, Lowers] = {
     "otel_content": _is("true"),
     "admit": _is("auto"),
     "build": _is("auto"),
+    "hooks": _always,
     "skills": _always,
+    "user_skills": Lowers(
+        "a folder that your own file does not name", lambda value, without: bool(set(value) - set(without))
+    ),
     "operations": _always,
 }
 """The settings that lower security or send data elsewhere, and when: a folder's file needs a person's trust
@@ -353,6 +370,7 @@ def asks_for(
     own = read(user_file(), root).get("approved") or ()
     calls = [call for call in _of_files(root, config, "approved") if call not in own]
     named = [*settings(root, values), *(approved(root, call) for call in calls)]
+    named += hook_files(root, config) if "hooks" in values else ()
     named += [*ownership.items(workspace.state), *system(workspace, pins), *skills(root, skill_paths, pins)]
     if not optional:
         return named

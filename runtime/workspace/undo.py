@@ -45,11 +45,11 @@ def acted(documents: Sequence[Document], top: int | None = None) -> list[Acted]:
     gone: set[str] = set()
     for document in documents:  # parents come first
         undone = (step for step in document.steps.values() if document.meta.id in gone or _is_undone(step))
-        gone |= {step.link.removesuffix(".md") for step in undone if step.share is not None}
+        gone |= {step.child for step in undone if step.share is not None}
     began = {document.meta.id: document.meta.created for document in documents}
     acts = [
         Acted(
-            began.get(step.link.removesuffix(".md"), document.meta.updated),
+            began.get(step.child, document.meta.updated),
             document.top(step.n),
             step,
             document.meta.id,
@@ -188,9 +188,7 @@ def unkept(snapshots: Snapshots, documents: Sequence[Document], step: int | None
     Nothing is told where no document has a time that can be read.
     """
     created = {document.meta.id: document.meta.created for document in documents}
-    began = [
-        created.get(each.step.link.removesuffix(".md"), created[each.loop]) for each in acted(documents, step)
-    ]
+    began = [created.get(each.step.child, created[each.loop]) for each in acted(documents, step)]
     if not snapshots.folder.is_dir():
         return {}
     times = [time.timestamp() for text in began if (time := moment(text))]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import re
 import secrets
 import time
 from collections.abc import Generator
@@ -16,7 +15,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from kernel import disk
-from kernel.document.frontmatter import HEAD
+from kernel.document.frontmatter import peek
 from kernel.document.model import root_id
 from kernel.errors import ConfigurationError, FractalError, RunLocked, StorageError, UsageError
 from runtime import contained, locks, user_files
@@ -25,9 +24,6 @@ from runtime.workspace import ownership
 _ALPHABET = (
     "23456789bcdfghjkmnpqrstvwxz"  # no vowels, no look-alikes: ids are read aloud and never spell a word
 )
-_KEY = re.compile(rb'(?m)^(created|status|unverified): "?([^"\r\n]*)')
-_LONG = 100_000
-"""Bytes that are read of a META that is longer than `HEAD`: that of a run with many calls."""
 GLANCE = 0.2
 """Seconds to retry the lock: another process may only be checking whether it is held."""
 
@@ -224,16 +220,9 @@ def born_and_status(root: str) -> tuple[float, str]:
     Where there is no time, it is when the file was modified; where there is no status, it is `broken`.
     Raises `OSError` if there is no such file.
     """
-    values: dict[bytes, str] = {}
-    with suppress(OSError), open(root, "rb", buffering=0) as file:  # noqa: PTH123
-        raw = file.read(HEAD)
-        if b"\n---" not in raw:
-            raw += file.read(_LONG)
-        values = {
-            key: value.decode("ascii", "replace") for key, value in _KEY.findall(raw.partition(b"\n---")[0])
-        }
-    time, status = moment(values.get(b"created", "")), values.get(b"status", "broken")
-    if status == "complete" and values.get(b"unverified") == "true":
+    values = peek(root)
+    time, status = moment(values.get("created", "")), values.get("status", "broken")
+    if status == "complete" and values.get("unverified") == "true":
         status = "unverified"
     return (time.timestamp() if time else os.stat(root).st_mtime), status  # noqa: PTH116
 

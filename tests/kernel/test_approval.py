@@ -16,7 +16,8 @@ from kernel.asking.responder import Ask, Ladder
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Meta, Section, Step
 from kernel.errors import OperationFailed
-from kernel.loop.approval import approval, call_digest, check_call, unapproved
+from kernel.loop.approval import approval, call_digest, unapproved
+from kernel.loop.calls import check_call
 from kernel.loop.hooks import Hooks
 from kernel.loop.run_context import ApprovedCall, Policy, RunContext, Session
 from kernel.store.call_log import ReplyLog

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from conversations import openai_faults
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.asking import conversation as talk
@@ -69,7 +69,6 @@ def conversation(document: Document, window: int = 128_000) -> talk.Prompt:
 
 
 @given(documents(), st.sampled_from([1_000, 8_192, 128_000]))
-@settings(max_examples=150, deadline=None)
 def test_a_conversation_keeps_the_rules_of_providers(document: Document, window: int):
     prompt = conversation(document, window)
     assert openai_faults(list(prompt.messages)) == []
@@ -77,7 +76,6 @@ def test_a_conversation_keeps_the_rules_of_providers(document: Document, window:
 
 
 @given(documents())
-@settings(max_examples=100, deadline=None)
 def test_a_document_that_was_written_and_read_gives_the_same_bytes(document: Document):
     again = parse(render(document, 1))
     assert json.dumps(conversation(again).messages) == json.dumps(conversation(document).messages)

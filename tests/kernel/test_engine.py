@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lanes import NIGHT, async_pause, elapsed
+from lanes import NIGHT, async_pause, elapsed, examples
 from playing import ACCEPT, Play, bash, doing, plan, player, read, rewind, write
 
 from kernel.asking.responder import Ask, Ladder, Usage
@@ -102,7 +102,7 @@ def drive(
     return got, here
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(shape=st.lists(SHAPES, min_size=1, max_size=3), side=st.booleans(), seed=st.integers(0, 2**16))
 def test_lost_and_duplicate_wakes_are_harmless(
     tmp_path_factory: Any, shape: Any, side: bool, seed: int
@@ -115,7 +115,7 @@ def test_lost_and_duplicate_wakes_are_harmless(
     assert all(each.meta.status == "complete" for each in documents)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(shape=st.lists(SHAPES, min_size=1, max_size=3), side=st.booleans(), calls=st.integers(1, 14))
 def test_run_stays_within_its_call_limit(tmp_path_factory: Any, shape: Any, side: bool, calls: int) -> None:
     folder = tmp_path_factory.mktemp("ledger")

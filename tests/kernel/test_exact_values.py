@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lanes import examples
 from playing import ACCEPT, Play, doing, plan, write
 
 from kernel.asking.messages import prompt_text
@@ -130,7 +131,7 @@ ANY = st.text(max_size=60) | st.sampled_from([FORMS, LONG])
         ANY, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)
     )
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_store_round_trips_every_argument(tmp_path_factory: pytest.TempPathFactory, value: Any) -> None:
     folder = tmp_path_factory.mktemp("run")
     document = documents(value)

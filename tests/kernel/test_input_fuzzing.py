@@ -20,9 +20,9 @@ from kernel.asking.turn import REPLIES, TurnReply
 from kernel.document.escaping import to_json
 from kernel.errors import ReplyError
 from kernel.loop.ask import parsed_reply
-from kernel.tools.tool import Fault, Tool
+from kernel.tools.tool import Tool
 from runtime.catalogue.catalogue import Catalogue
-from runtime.catalogue.pattern import load
+from runtime.catalogue.pattern import Fault, load
 from runtime.proving.criteria import check_criterion
 from runtime.sandbox.context import OperationContext
 from runtime.sandbox.sandbox import Sandbox

@@ -695,6 +695,20 @@ def test_child_leaves_calls_for_sibling_steps(play: Play) -> None:
     assert [step.state for step in played.root.steps.values()] == ["done", "done"]
 
 
+def test_long_result_of_a_child_is_counted_as_that_of_a_call(play: Play) -> None:
+    long = "x" * 5_000
+
+    def answer(ask: Ask) -> Any:
+        if ask.phase == "check":
+            return {**ACCEPT, "output": long} if ask.document.meta.depth else ACCEPT
+        return plan(WRITE) if ask.document.meta.depth else plan({"subtask": "write"})
+
+    played = play(answer)
+    step = played.root.steps[1]
+    assert step.evidence["characters"] == 5_000 > len(step.result or "")
+    assert (played.folder / step.evidence["whole"]).read_text() == long
+
+
 def test_subtask_with_an_unresolved_reference_reserves_nothing(play: Play) -> None:
     broken = plan(WRITE, {"subtask": "do {{ steps[1].evidence.nothing }}"})
 

@@ -15,7 +15,7 @@ import pytest
 from crashing import crashes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lanes import NIGHT, every
+from lanes import NIGHT, every, examples
 from playing import ACCEPT, Play, Played, plan, player
 from state_machine_tools import call, logged, till
 from warm import run
@@ -402,7 +402,9 @@ def reader(work: Path, states: dict[str, Any], files: Iterable[str]) -> None:
         (work / name).write_text(name, "utf-8")
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     MACHINES,
     st.lists(st.tuples(NAMES, st.lists(st.integers(1, 8), max_size=2)), min_size=1, max_size=8),

@@ -40,11 +40,12 @@ _KINDS: Mapping[str, tuple[type, str]] = {
     "outside": (bool, "true or false"),
     "url": (str, "a string"),
     "headers": (dict, "an object of strings"),
+    "oauth": (dict, "an object of strings"),
 }
 _KEYS = {
     "stdio": ("command", "args", "env", "cwd", "network", "outside"),
-    "http": ("url", "headers"),
-    "sse": ("url", "headers"),
+    "http": ("url", "headers", "oauth"),
+    "sse": ("url", "headers", "oauth"),
 }
 """The keys of an entry that each transport uses; the first is required."""
 
@@ -68,6 +69,8 @@ class Entry:
     written: str = ""  # all of it as written, for the question whether it is allowed
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    oauth: Mapping[str, str] = field(default_factory=dict[str, str])
+    """`clientId`, `clientSecret`, `scope` and `callbackPort` of a login, where the server wants them."""
 
     @property
     def own(self) -> bool:
@@ -243,7 +246,7 @@ def _entry(name: str, raw: Any, path: Path, project: Path, environ: Mapping[str,
             raise ValueError(f".url: {fields['url'][:80]!r} does not begin with http:// or https://")
     serialized = json.dumps([str(path), fields], sort_keys=True, ensure_ascii=False)
     digest = hashlib.sha256(serialized.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    rest = {key: fields[key] for key in ("env", "cwd", "headers") if fields.get(key)}
+    rest = {key: fields[key] for key in ("env", "cwd", "headers", "oauth") if fields.get(key)}
     written = " ".join([exact, *(f"{key} {_json(text)}" for key, text in rest.items())])
     return Entry(name, path, transport, digest, label[:120], project=project, written=written, **values)
 

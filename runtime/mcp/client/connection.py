@@ -6,24 +6,24 @@ A separate task enters and leaves the SDK's client, because its cancel scopes re
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kernel.errors import ConfigurationError, FractalError, OperationFailed
 from kernel.tools.operations import Result
 from runtime.mcp.client.configured import Entry
+from runtime.mcp.client.listing import MOST
+from runtime.mcp.client.mending import as_sent, mended
+from runtime.mcp.client.results import result_of
 from runtime.mcp.client.transports import Address, Program, Starting
 from runtime.secrets.known import learn_headers, learn_secrets
 from runtime.secrets.redaction import redact
-from runtime.text.terminal import neutralise
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp_types import CallToolResult
 
 START_SECONDS = 30.0
 """The first start of a server may download a package."""
@@ -32,11 +32,16 @@ CLOSE_SECONDS = 5.0
 """Seconds that a server has to end a session before its task is cancelled."""
 PAGES = 50
 """The most pages of a list of tools."""
-Listed = Callable[[Sequence[Mapping[str, Any]]], None]
+Listed = Callable[[Sequence[Any], Sequence[str]], None]
+"""Gets a list of tools as it was sent, and what is wrong with the list."""
 
 
 class Broken(OperationFailed):
-    """The connection is lost; a new one may work."""
+    """The connection is lost; a new one may work. `begun`: it had worked before."""
+
+    def __init__(self, message: str, *, begun: bool = False) -> None:
+        super().__init__(message)
+        self.begun = begun
 
 
 class Connection:
@@ -58,6 +63,7 @@ class Connection:
         self.doubtful = False  # a call got no answer
         self.version = ""
         self._listed = listed
+        self._outputs: dict[str, Any] = {}  # the schemas of results, by tool
         self._session = Program(entry, log, starting) if entry.transport == "stdio" else Address(entry)
         self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._changed, self._closing = asyncio.Event(), asyncio.Event()
@@ -72,12 +78,12 @@ class Connection:
         """Whether the connection is unusable."""
         return self.ended or bool(self._session.why)
 
-    async def tools(self) -> Sequence[Mapping[str, Any]]:
+    async def tools(self) -> None:
         """Fetch the server's tools."""
         client = await asyncio.shield(self._ready)
         try:
             async with asyncio.timeout(LIST_SECONDS):
-                return await self._list(client)
+                await self._list(client)
         except Exception as error:
             raise self._failure(error, "the request for its tools") from None
 
@@ -93,9 +99,11 @@ class Connection:
             self._changed.set()  # its tools may be others now
             raise self._failure(error, f"the call of {tool[:60]}", seconds) from None
         took = round(loop.time() - began, 3)
-        if answer.is_error:
+        schema = self._outputs.get(tool)
+        result = result_of(as_sent(answer), schema, server=self.entry.name, seconds=took)
+        if not result.ok:
             self._changed.set()
-        return result_of(answer, server=self.entry.name, seconds=took)
+        return result
 
     async def close(self) -> None:
         """End the session, and the server if it is a program."""
@@ -123,7 +131,7 @@ class Connection:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(self._start_seconds):
                     mcp_client = Client(
-                        self._session.streams(),
+                        mended(self._session.streams()),
                         message_handler=self._take_notification,
                         cache=None,
                         input_required_max_rounds=1,
@@ -179,17 +187,41 @@ class Connection:
         if getattr(message, "method", "") == "notifications/tools/list_changed":
             self._changed.set()
 
-    async def _list(self, client: Client) -> Sequence[Mapping[str, Any]]:
-        tools: list[Mapping[str, Any]] = []
-        cursor: str | None = None
-        for _ in range(PAGES):
-            page = await client.list_tools(cursor=cursor)
-            tools += [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in page.tools]
-            cursor = page.next_cursor
+    async def _list(self, client: Client) -> None:
+        """Fetch the pages of the list, up to the last one, or to one that brings nothing new."""
+        tools: list[Any] = []
+        troubles: list[str] = []
+        names: set[str] = set()
+        cursor, seen = None, set[str]()
+        for number in range(PAGES):
+            answer = await client.list_tools(cursor=cursor)
+            sent = as_sent(answer)
+            page = cast(dict[str, Any], sent) if isinstance(sent, dict) else {}
+            found = page.get("tools")
+            if not isinstance(found, list):
+                troubles.append("its list of tools is not a list")
+                break
+            usable = {each.name for each in answer.tools}  # the SDK leaves out what the protocol forbids
+            new = [each for each in cast(list[Any], found) if _name_of(each) in {*usable, ""}]
+            if number and usable <= names:
+                troubles.append("its list of tools goes in a circle; what came before is used")
+                break
+            tools += new
+            names |= usable
+            following = page.get("nextCursor")
+            cursor = str(following) if isinstance(following, str | int) and following else ""
             if not cursor:
                 break
-        self._listed(tools)
-        return tools
+            if cursor in seen:
+                troubles.append("its list of tools goes in a circle; what came before is used")
+                break
+            seen.add(cursor)
+            if len(tools) > MOST:
+                break
+        else:
+            troubles.append(f"its list of tools has more than {PAGES} pages; the others are left out")
+        self._outputs = {_name_of(each): each.get("outputSchema") for each in tools if _name_of(each)}
+        self._listed(tools, troubles)
 
     @property
     def _name(self) -> str:
@@ -208,19 +240,29 @@ class Connection:
             self.doubtful = True
             text = f"{self._name} did not answer {action} within {seconds or 0:g} s"
             return OperationFailed(f"{text}; {details}" if details else text)
+        begun = self._ready.done() and self._ready.exception() is None
         if isinstance(first, MCPError):
-            if first.code == CONNECTION_CLOSED or first.message == "Session terminated" or self._session.why:
+            if self._session.is_over(first.message):
                 self.ended = True
-                return Broken(
-                    redact(f"{self._name} is gone and did not answer {action}: {details or first.message}")
-                )
+                return Broken(f"{self._name} has ended the session", begun=begun)
+            if first.code == CONNECTION_CLOSED or self._session.why:
+                self.ended = True
+                text = f"{self._name} is gone and did not answer {action}: {details or first.message}"
+                return Broken(redact(text), begun=begun)
             return OperationFailed(f"{self._name} refused {action}: {redact(first.message[:500])}")
         if isinstance(first, OSError) or type(first).__module__.startswith(("httpx2", "anyio")):
             self.ended = True
             cause = details or str(first) or type(first).__name__
-            return Broken(redact(f"{self._name} ({self.entry.shown}) cannot be reached: {cause}"))
+            text = f"{self._name} ({self.entry.shown}) cannot be reached: {cause}"
+            return Broken(redact(text), begun=begun)
         message = redact(_first_line(first))
         return OperationFailed(f"{self._name} sent an invalid answer to {action}: {message}")
+
+
+def _name_of(tool: Any) -> str:
+    """The name of a tool in a list; "" if it has none."""
+    name: Any = cast(dict[str, Any], tool).get("name") if isinstance(tool, dict) else None
+    return name if isinstance(name, str) else ""
 
 
 def _first(error: BaseException) -> BaseException:
@@ -247,36 +289,3 @@ def _silence_the_sdk() -> None:
         logger = logging.getLogger(name)
         if not logger.handlers:
             logger.addHandler(logging.NullHandler())
-
-
-def result_of(answer: CallToolResult, **evidence: Any) -> Result:
-    """The answer to a call as the result of a step: untrusted data as text."""
-    pieces = [piece for block in answer.content if (piece := _as_text(block))]
-    if not any(getattr(block, "type", "") == "text" for block in answer.content):
-        structured = answer.structured_content
-        if structured is not None:
-            pieces.append(json.dumps(structured, ensure_ascii=False))
-    text = neutralise("\n".join(pieces))
-    return Result(text or "[no content]", not answer.is_error, evidence)
-
-
-def _as_text(block: Any) -> str:
-    """One piece of content as text; binary data is replaced by its type and size."""
-    kind = getattr(block, "type", "")
-    if kind == "text":
-        return str(block.text)
-    if kind in ("image", "audio"):
-        return f"[{kind}: {block.mime_type}, {_size(block.data)} bytes]"
-    if kind == "resource_link":
-        return f"[link: {block.uri}" + (f", {block.name}]" if block.name else "]")
-    if kind == "resource":
-        inner = block.resource
-        if hasattr(inner, "text"):
-            return f"[resource: {inner.uri}]\n{inner.text}"
-        return f"[resource: {inner.uri}, {inner.mime_type or 'unknown type'}, {_size(inner.blob)} bytes]"
-    return f"[{kind or 'unknown content'}]"
-
-
-def _size(data: str) -> int:
-    """The decoded size of base64 text in bytes."""
-    return max(len(data) * 3 // 4 - data[-2:].count("="), 0)

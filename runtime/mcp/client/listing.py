@@ -7,8 +7,10 @@ reduced to types, choices and descriptions, so that validating an argument stays
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 from kernel.tools.tool import Tool
@@ -26,6 +28,11 @@ DEPTH = 4
 """Levels of an argument that are described; deeper values are unrestricted."""
 MOST = 2_000
 """The most tools of one server."""
+MOST_TOLD = 10
+"""The most messages about the skipped tools of one server."""
+LARGEST_SCHEMA = 200_000
+"""The most characters of the schema of one tool's arguments."""
+TOO_LARGE = "its argument schema is too large"
 _PLAIN = ("string", "integer", "number", "boolean", "array", "object")
 _ARGUMENT = re.compile(r"[A-Za-z_$@][\w$@.:-]{0,63}")
 _WORD = re.compile(r"[\w .:/@+-]{1,64}")
@@ -33,45 +40,64 @@ _WORD = re.compile(r"[\w .:/@+-]{1,64}")
 Raw = Mapping[str, Any]
 
 
-def kept(tools: Sequence[Raw]) -> list[dict[str, Any]]:
-    """The parts of a server's answer that are cached on disk."""
+def kept(tools: Sequence[Any]) -> tuple[list[dict[str, Any]], list[str]]:
+    """The parts of a server's answer that are cached on disk, and what is left out of it.
+
+    A tool whose schema is too large keeps the beginning of it, which is told wherever the list is read.
+    """
     names = ("name", "title", "description", "inputSchema", "annotations")
     usable: list[dict[str, Any]] = []
     for tool in tools[:MOST]:
-        raw = {name: tool[name] for name in names if tool.get(name) is not None}
+        given = _dict(tool)
+        raw = {name: given[name] for name in names if given.get(name) is not None}
         if isinstance(raw.get("description"), str):
             raw["description"] = raw["description"][:2_000]
+        if len(schema := _shown(raw.get("inputSchema"))) > LARGEST_SCHEMA:
+            raw["inputSchema"] = f"{TOO_LARGE}: {schema[:100]}"
         usable.append(raw)
-    return usable
+    more = len(tools) > MOST
+    return usable, [f"it lists more than {MOST:,} tools; the others are left out"] if more else []
+
+
+def _shown(value: Any) -> str:
+    try:
+        return str(value)
+    except RecursionError:
+        return " " * (LARGEST_SCHEMA + 1)
 
 
 def tools_of(
     entry: Entry, listed: Sequence[Raw], reserved: Collection[str] = ()
 ) -> tuple[list[Tool], list[str]]:
-    """The tools of a server, and messages about skipped ones; a name in `taken` gets a number."""
-    used = set(reserved)
+    """The tools of a server, and messages about what is skipped; a name in `reserved` gets a number."""
+    used, seen, twice = set(reserved), set[str](), dict[str, None]()
     tools: list[Tool] = []
     troubles: list[str] = []
     for raw in listed:
         remote = raw.get("name")
         if not isinstance(remote, str) or not remote.strip() or len(remote) > 200 or not remote.isprintable():
-            troubles.append(
-                f"MCP server {entry.name}: skipped a tool with the invalid name {str(remote)[:40]!r}"
-            )
+            troubles.append(f"skipped a tool with the invalid name {str(remote)[:40]!r}")
             continue
+        if remote in seen:
+            twice[remote] = None
+            continue
+        seen.add(remote)
         name = _free(_clean(entry.name, remote), used)
         try:
             tools.append(_tool(entry, name, remote, raw))
             used.add(name)
-        except ValueError as error:
-            troubles.append(f"MCP server {entry.name}: skipped {remote[:60]}: {error}")
+        except (ValueError, RecursionError) as error:
+            troubles.append(f"skipped {remote[:60]}: {error}")
+    if twice:
+        names = ", ".join(each[:60] for each in list(twice)[:MOST_TOLD])
+        troubles.append(f"it lists {names} more than once; the first one counts")
+    if more := troubles[MOST_TOLD:]:
+        troubles = [*troubles[:MOST_TOLD], f"{len(more)} more tools are skipped"]
     return tools, troubles
 
 
 def _tool(entry: Entry, name: str, remote: str, raw: Raw) -> Tool:
-    schema = _dict(raw.get("inputSchema"))
-    if len(str(schema)) > 200_000:
-        raise ValueError("its argument schema is too large")
+    schema = _schema_in(raw.get("inputSchema"))
     properties, required = _Schemas(schema).arguments(schema)
     hints = _dict(raw.get("annotations"))
     reads = hints.get("readOnlyHint") is True
@@ -95,6 +121,32 @@ def _tool(entry: Entry, name: str, remote: str, raw: Raw) -> Tool:
         destructive=hints.get("destructiveHint") is True and not reads,
         check=checker(properties),
     )
+
+
+def _schema_in(given: Any) -> dict[str, Any]:
+    """The schema of a tool's arguments, mended where it is plain what is meant. Else raises `ValueError`."""
+    if isinstance(given, str):
+        if given.startswith(TOO_LARGE):
+            raise ValueError(TOO_LARGE)
+        with suppress(ValueError):
+            given = json.loads(given)
+    if given is None or given is True:  # any arguments
+        return {}
+    if not isinstance(given, dict):
+        raise ValueError("its argument schema is not an object")
+    schema = cast(dict[str, Any], given)
+    properties = schema.get("properties")
+    if isinstance(properties, list):  # each with its name
+        named = [each for each in cast(list[Any], properties) if isinstance(_dict(each).get("name"), str)]
+        if len(named) == len(cast(list[Any], properties)):
+            properties = {each["name"]: each for each in named}
+    if properties is not None and not isinstance(properties, dict):
+        raise ValueError("the properties of its argument schema are not an object")
+    kind = schema.get("type", "object")
+    kinds = [str(each).lower() for each in (cast(list[Any], kind) if isinstance(kind, list) else [kind])]
+    if properties is None and kind is not None and "object" not in kinds:
+        raise ValueError(f"its arguments are of the type {str(kind)[:40]}, and not an object")
+    return {**schema, "properties": properties}
 
 
 def _clean(server: str, tool: str) -> str:
@@ -141,15 +193,21 @@ class _Schemas:
     def arguments(self, schema: Raw) -> tuple[dict[str, Any], tuple[str, ...]]:
         """The arguments and the names of the required ones; those of alternatives are optional."""
         resolved = self._resolved(schema)
-        required = [name for name in _list(resolved.get("required")) if isinstance(name, str)]
+        given = resolved.get("required")
+        given = [given] if isinstance(given, str) else _list(given)
+        required = [name for name in given if isinstance(name, str)]
+        described = _dict(resolved.get("properties")).items()  # an older form says it of each argument
+        required += [name for name, each in described if _dict(each).get("required") is True]
         branches = [each for key in ("anyOf", "oneOf", "allOf") for each in _list(resolved.get(key))]
         arguments: dict[str, Any] = {}
         for branch in (resolved, *map(self._resolved, branches)):
             for name, property in _dict(branch.get("properties")).items():
                 if _ARGUMENT.fullmatch(name):
                     arguments.setdefault(name, self._plain(property, DEPTH, name in required))
-        if stray := [name for name in required if name not in arguments]:
-            raise ValueError(f"its argument {stray[0][:40]!r} is not described or has an invalid name")
+        for name in required:
+            if not _ARGUMENT.fullmatch(name):
+                raise ValueError(f"its argument {name[:40]!r} has an invalid name")
+            arguments.setdefault(name, {})
         return arguments, tuple(dict.fromkeys(required))
 
     def _plain(self, schema: Any, depth: int, needed: bool) -> dict[str, Any]:
@@ -162,6 +220,7 @@ class _Schemas:
             resolved = self._present(resolved)
         plain: dict[str, Any] = {}
         kind = resolved.get("type")
+        kind = kind.lower() if isinstance(kind, str) else None
         if kind in _PLAIN:
             plain["type"] = kind
         choices = _list(resolved.get("enum"))
@@ -197,8 +256,8 @@ class _Schemas:
         return {**resolved, **options[0]} if len(options) == 1 else dict(resolved)
 
     def _resolved(self, schema: Any) -> dict[str, Any]:
-        """The schema with its `$ref` resolved, within the same document only."""
-        resolved = _dict(schema)
+        """The schema with its `$ref` resolved, within the same document only; a name of a type is one."""
+        resolved = {"type": schema} if isinstance(schema, str) else _dict(schema)
         for _ in range(DEPTH):
             reference = resolved.get("$ref")
             if not isinstance(reference, str):

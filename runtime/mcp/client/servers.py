@@ -12,6 +12,7 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib.util import find_spec
@@ -19,12 +20,15 @@ from pathlib import Path
 from typing import Any, cast
 
 from kernel import disk
-from kernel.errors import FractalError, OperationFailed
+from kernel.errors import ConfigurationError, FractalError, OperationFailed
 from kernel.tools.operations import Result
 from kernel.tools.tool import Tool
+from runtime import found_files
 from runtime.mcp.client.configured import Configured, Entry, places, read
 from runtime.mcp.client.connection import START_SECONDS, Broken, Connection
 from runtime.mcp.client.listing import Raw, kept, tools_of
+from runtime.mcp.client.login import SECONDS as LOGIN_SECONDS
+from runtime.mcp.client.login import log_in, log_out
 from runtime.mcp.client.starting import allowed, starting, where
 from runtime.sandbox.context import OperationContext
 from runtime.sandbox.sandbox import Sandbox
@@ -45,6 +49,7 @@ class Known:
     at: float
     tools: Sequence[Raw] = ()
     error: str = ""
+    troubles: Sequence[str] = ()  # of the list as a whole
 
     @property
     def good(self) -> bool:
@@ -143,14 +148,46 @@ class Servers:
             raise OperationFailed(MISSING)
         # less than the limit of the step, so that the error names the server
         seconds = max(context.timeout - 1.0, context.timeout * 0.8) or None
-        before = self._connections.get(entry.name)
         try:
             return await (await self._connection(entry)).call(remote, args, seconds)
-        except Broken:
-            if before is None or not tool.repeatable(args):
+        except Broken as error:
+            if not error.begun:
                 raise
-            # retry once: the old connection may be stale
-            return await (await self._connection(entry)).call(remote, args, seconds)
+            if not tool.repeatable(args):
+                why = f"the call of {remote[:60]} was not made again, because it may change something"
+                raise OperationFailed(f"{error}; {why}") from None
+        return await (await self._connection(entry)).call(remote, args, seconds)
+
+    async def login(self, name: str, browse: Callable[[str], None], seconds: float = LOGIN_SECONDS) -> str:
+        """Let a person log in at a server, at the address that `browse` gets; what came of it."""
+        entry = self._remote(name)
+        try:
+            told = await log_in(entry, browse, seconds)
+        except FractalError as error:
+            raise ConfigurationError(f"MCP server {name}: {error}") from None
+        with suppress(FileNotFoundError):  # what is cached may be that it wants a login
+            self._place(entry, ".json").unlink()
+        return told
+
+    async def logout(self, name: str) -> bool:
+        """Remove the login at a server; whether there was one."""
+        return await log_out(self._remote(name))
+
+    def _remote(self, name: str) -> Entry:
+        """The server of this name, which has to be at an address, and without a credential of its own."""
+        self._reload()
+        entries, problems = self._configured.entries, "; ".join(self._configured.troubles)
+        if name not in entries:
+            there = ", ".join(sorted(entries)) or "none"
+            more = f"; {problems}" if problems else ""
+            raise ConfigurationError(f"there is no MCP server {name}; there are: {there}{more}")
+        if entries[name].transport == "stdio":
+            raise ConfigurationError(f"MCP server {name} is a program, which has no login")
+        if any(each.lower() == "authorization" for each in entries[name].headers):
+            raise ConfigurationError(f"MCP server {name} has a credential in headers, which is used instead")
+        if find_spec("mcp") is None:
+            raise ConfigurationError(MISSING)
+        return entries[name]
 
     async def __aenter__(self) -> Servers:
         try:
@@ -207,14 +244,16 @@ class Servers:
         """Fetch the tools of a server and cache them, or the error."""
         try:
             connection = await self._connection(entry, lists=False)
-            tools = await connection.tools()
+            await connection.tools()
         except FractalError as error:
             told = f"{error} (it runs {where(entry, self.sandbox)})" if entry.of_folder else str(error)
             self._write(entry, Known(time.time(), error=told))
             by_hand = f"try it by hand: {entry.shown}"
             fix = by_hand if entry.command else f"fix url or headers in {entry.source}"
             return Seen(entry.name, self._kind(entry), error=told, fix=fix)
-        return Seen(entry.name, self._kind(entry), len(tools), connection.version)
+        cached = self._cached(entry)
+        usable, _ = tools_of(entry, cached.tools if cached else ())
+        return Seen(entry.name, self._kind(entry), len(usable), connection.version)
 
     def _kind(self, entry: Entry) -> str:
         """The transport of a server and where it runs, for people."""
@@ -231,8 +270,8 @@ class Servers:
 
     def _reload(self) -> None:
         paths = places(self._workspace.folder, self._workspace.root)
-        stats = {path: disk.version(path) for path in paths}
-        stats[trust_place()] = disk.version(trust_place())
+        stats = {path: found_files.version(path) for path in paths}
+        stats[trust_place()] = found_files.version(trust_place())
         if (stats, self._lists()) == self._stats:
             return
         self._configured = allowed(read(paths, self._workspace.folder), self.sandbox)
@@ -242,13 +281,13 @@ class Servers:
                 reserved = {*self._reserved, *(tool.name for tool in self._tools)}
                 tools, skipped = tools_of(entry, cached.tools, reserved)
                 self._tools += tools
-                self._skipped += skipped
+                self._skipped += [f"MCP server {entry.name}: {each}" for each in (*cached.troubles, *skipped)]
         self._stats = (stats, self._lists())
 
     def _lists(self) -> dict[str, tuple[int, int] | None]:
         """The version of each server's cache file."""
         entries = self._configured.entries.items()
-        return {name: disk.version(self._place(each, ".json")) for name, each in entries}
+        return {name: found_files.version(self._place(each, ".json")) for name, each in entries}
 
     def _cached(self, entry: Entry) -> Known | None:
         """The cached record of this exact entry, or None."""
@@ -257,15 +296,18 @@ class Servers:
             if data["digest"] != entry.digest:
                 return None
             tools = [cast(Raw, each) for each in data["tools"] if isinstance(each, dict)]
-            return Known(float(data["at"]), tools, str(data.get("error", "")))
+            troubles = [str(each) for each in data.get("troubles", ())]
+            return Known(float(data["at"]), tools, str(data.get("error", "")), troubles)
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def _keep(self, entry: Entry, listed: Sequence[Raw]) -> None:
-        tools = kept(listed)
+    def _keep(self, entry: Entry, listed: Sequence[Any], troubles: Sequence[str]) -> None:
+        tools, skipped = kept(listed)
+        troubles = [*troubles, *skipped]
         cached = self._cached(entry)
-        if cached is None or cached.error or cached.tools != tools or not cached.good:
-            self._write(entry, Known(time.time(), tools))
+        same = cached is not None and (cached.tools, cached.troubles) == (tools, troubles)
+        if cached is None or cached.error or not same or not cached.good:
+            self._write(entry, Known(time.time(), tools, troubles=troubles))
 
     def _write(self, entry: Entry, cached: Known) -> None:
         path = self._place(entry, ".json")
@@ -273,6 +315,7 @@ class Servers:
         tools = cached.tools if not cached.error or old is None else old.tools  # an error keeps the old tools
         data = {"digest": entry.digest, "at": cached.at, "tools": list(tools)}
         data |= {"error": cached.error} if cached.error else {}
+        data |= {"troubles": list(cached.troubles)} if cached.troubles else {}
         self._workspace.make()
         with disk.writing_state(path):
             disk.put(path, json.dumps(data, ensure_ascii=False).encode("utf-8", "replace"), mode=0o600)

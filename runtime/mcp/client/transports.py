@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, suppress
@@ -18,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.document.texts import Pieces
 from kernel.errors import ConfigurationError
+from runtime.mcp.client import login
 from runtime.mcp.client.configured import Entry
+from runtime.mcp.client.mending import message_in
 from runtime.received import TooLarge, hold
 from runtime.sandbox.sandbox import Lasting
 from runtime.secrets.redaction import redact
@@ -38,6 +41,13 @@ GRACE = 1.0
 CONNECT_SECONDS = 10.0
 SILENT_SECONDS = 300.0
 """How long a stream may be silent; a call has a shorter limit."""
+_NO_SESSION = re.compile(
+    r"\bsession\b[^.]{0,60}\b(?:not (?:found|valid|exist)|terminat|expir|invalid|unknown|clos|ended|gone)"
+    r"|\bsession\b[^.]{0,60}\b(?:required|no longer|missing|unrecogni)|\bnot initiali[sz]ed"
+    r"|\b(?:no|unknown|invalid|expired|missing|stale)(?: valid)? (?:mcp[- ])?session",
+    re.IGNORECASE,
+)
+"""How servers say that they do not know a session; the protocol wants the status 404."""
 STREAM_BYTES = 8 * MESSAGE_BYTES
 """The limit of a stream of messages; a single message is limited by `MESSAGE_BYTES`."""
 Starting = Callable[[], AbstractContextManager[tuple[Lasting, Path]]]
@@ -56,6 +66,10 @@ class Program:
         self.invalid = ""  # the first invalid line
         self.last_output = ""  # its last line on standard error
         self.gone = asyncio.Event()
+
+    def is_over(self, message: str) -> bool:
+        """Whether an error says that the session is over: a program has only one."""
+        return False
 
     def details(self) -> str:
         """What is known about a failure, for the error message."""
@@ -141,12 +155,15 @@ class Program:
                         break
                     if not line.strip():
                         continue
+                    adapter = mcp_types.jsonrpc_message_adapter
                     try:
-                        message = mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+                        message = adapter.validate_json(line, by_name=False)
                     except ValueError:
-                        if self._record_invalid(line):
-                            break
-                        continue
+                        if (answer := message_in(line)) is None:
+                            if self._record_invalid(line):
+                                break
+                            continue
+                        message = adapter.validate_python(answer, by_name=False)
                     await to_us.send(SessionMessage(message))
                 await self._find_out_why(process)
                 self.gone.set()
@@ -239,6 +256,13 @@ class Address:
         self.entry = entry
         self.why = ""
         self.gone = asyncio.Event()  # never set: only a call can find out
+        self._named = False  # whether the server has given the session an id
+        self._over = False
+        self._logged_in = False
+
+    def is_over(self, message: str) -> bool:
+        """Whether the server has ended the session: by its status, or by the message of an error."""
+        return self._over or (self._named and bool(_NO_SESSION.search(message)))
 
     def details(self) -> str:
         """What is known about a failure, for the error message."""
@@ -250,6 +274,8 @@ class Address:
         from mcp.client.sse import sse_client
         from mcp.client.streamable_http import streamable_http_client
 
+        auth = login.provider_of(self.entry, self._refused) if login.wanted(self.entry) else None
+        self._logged_in = auth is not None
         if self.entry.transport == "sse":
             async with sse_client(
                 self.entry.url,
@@ -257,16 +283,20 @@ class Address:
                 timeout=CONNECT_SECONDS,
                 sse_read_timeout=SILENT_SECONDS,
                 httpx_client_factory=self._client,
+                auth=auth,
             ) as streams:
                 yield streams
             return
         async with (
-            self._client(dict(self.entry.headers)) as client,
+            self._client(dict(self.entry.headers), auth=auth) as client,
             streamable_http_client(
                 self.entry.url, http_client=client, max_sse_event_size=MESSAGE_BYTES
             ) as streams,
         ):
             yield streams
+
+    def _refused(self) -> None:
+        self.why = f"its login is no longer valid; {login.how(self.entry)}"
 
     def _client(self, headers: dict[str, str] | None = None, timeout: Any = None, auth: Any = None) -> Any:
         import httpx2
@@ -283,8 +313,10 @@ class Address:
         import httpx2
 
         status = response.status_code
-        if status in (401, 403):
-            self.why = f"it requires a credential (HTTP {status}); set one in headers"
+        if status == 401 and not self._logged_in:  # with a login, that is renewed
+            self.why = f"it requires a login (HTTP 401); {login.how(self.entry)}, or set headers"
+        elif status == 403:
+            self.why = "it refuses the credential or login (HTTP 403)"
         elif status >= 500:
             self.why = f"it answered with HTTP {status}"
         if response.headers.get("content-encoding", "identity") not in ("", "identity"):
@@ -299,3 +331,10 @@ class Address:
             return httpx2.StreamError(self.why)
 
         hold(response, limit, httpx2, told)
+        if response.request.headers.get("mcp-session-id") and response.request.method == "POST":
+            self._named = True
+            if status == 400:
+                said = (await response.aread()).decode("utf-8", "replace")[:10_000]
+                self._over = self._over or bool(_NO_SESSION.search(said))
+            if status in (404, 410) or self._over:
+                self._over, self.why = True, "it has ended the session"

@@ -100,7 +100,7 @@ def _steps(document: Document, store: FileStore, depth: int = 0) -> Iterator[Ste
         step = document.steps[n]
         if step.share is not None and depth < DEEPEST:
             with suppress(FractalError, OSError):
-                yield from _steps(store.peek(step.link.removesuffix(".md")), store, depth + 1)
+                yield from _steps(store.peek(step.child), store, depth + 1)
         else:
             yield step
 

@@ -16,7 +16,7 @@ from typing import Any
 from kernel import disk
 from kernel.document.escaping import fingerprint
 from kernel.errors import StorageError, UsageError
-from runtime import locks
+from runtime import found_files, locks
 from runtime.memory.learning.patterns import (
     DEFAULT,
     GENERAL,
@@ -159,7 +159,7 @@ class Library:
         self.faults = {path: fault for path, fault in self.faults.items() if path.parent != folder}
         for path in sorted(folder.glob("*.md")):
             try:
-                patterns.append(_read(path, disk.version(path)))
+                patterns.append(_read(path, found_files.version(path)))
             except PatternError as fault:
                 self.faults[path] = fault
         return patterns

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from kernel.asking.prompt import WAY
+from kernel.asking.prompt import MEMORY
 from kernel.document.model import Document
 from runtime.memory.store import Record, Shelf
 from runtime.memory.tasks.decisions import Decision
@@ -35,6 +35,9 @@ BONUS = 0.25
 
 Tried = tuple[str, bool, float]
 """A way, whether it succeeded, and how far the source of that is trusted."""
+
+_WAY = f"{MEMORY}: way"
+"""The source of memory's advice on how to approach the task."""
 
 
 class Asked(Record):
@@ -59,7 +62,7 @@ def read_ways(systems: Sequence[Path]) -> dict[str, str]:
 
 def way_of(document: Document) -> str:
     """The way in which a loop's model was asked, from §1."""
-    notes = (each for each in document.section(1).notes if each.key == "context" and each.source == WAY)
+    notes = (each for each in document.section(1).notes if each.key == "context" and each.source == _WAY)
     return next((each.text.partition(":")[0].strip() for each in notes), ONE_SHOT)
 
 

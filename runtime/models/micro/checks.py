@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kernel.loop.hooks import Check, FolderChanges
+from kernel.loop.hooks import FolderChanges
+from runtime.proving.criteria import Check
 
 Result = tuple[bool | None, str]
 

@@ -13,9 +13,9 @@ from lanes import within
 from playing import boxed
 
 from kernel.errors import FractalError
-from kernel.tools.tool import Fault, Tool
+from kernel.tools.tool import Tool
 from runtime.catalogue.catalogue import Catalogue
-from runtime.catalogue.pattern import load
+from runtime.catalogue.pattern import Fault, load
 from runtime.catalogue.schemas import checker
 from runtime.evolution.sample_tests import try_sample
 from runtime.operations.running import caller

@@ -82,6 +82,15 @@ def test_the_end_of_a_reply_in_progress_is_shown_until_it_is_complete() -> None:
     assert len(play.lines()) == 1
 
 
+def test_thinking_is_shown_dimmed_until_the_reply_begins() -> None:
+    play = Play()
+    play("ask_started", phase="plan", step=0, rung="openai/gpt-5")
+    play("thinking_delta", phase="plan", step=0, rung="openai/gpt-5", text="Is it blue?\nIt may be.")
+    assert play.lines(60)[1] == "  Is it blue? It may be."
+    play("reply_delta", phase="plan", step=0, rung="openai/gpt-5", text="It is blue.")
+    assert play.lines(60)[1] == "  It is blue."
+
+
 def test_a_reply_that_does_not_come_is_waited_for_visibly() -> None:
     play = Play()
     play("ask_started", phase="plan", step=0, rung="openai/gpt-5")

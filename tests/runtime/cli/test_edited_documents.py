@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from lanes import examples
 from playing import ACCEPT, plan, player
 
 from kernel.asking.responder import Ask
@@ -97,13 +98,13 @@ def check(work: Path, capfd: pytest.CaptureFixture[str], words: list[str]) -> No
 SLOWLY = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def changes(examples: int) -> Any:
+def changes(count: int) -> Any:
     """Any value of any document of the run, replaced by one of another kind."""
     drawn = given(st.integers(0, 9), st.integers(0, 10_000), VALUES)
-    return lambda test: settings(SLOWLY, max_examples=examples)(drawn(test))
+    return lambda test: settings(SLOWLY, max_examples=count)(drawn(test))
 
 
-@changes(60)
+@changes(examples(120))
 def test_what_reads_tells_the_place_of_a_value_of_another_kind(
     pristine: Path, capfd: pytest.CaptureFixture[str], document: int, place: int, value: Any
 ) -> None:
@@ -126,7 +127,7 @@ def _read(pristine: Path, capfd: Any, document: int, place: int, value: Any) -> 
             check(pristine, capfd, words)
 
 
-@changes(15)
+@changes(examples(32))
 def test_resume_goes_on_or_tells_the_place(
     pristine: Path, capfd: pytest.CaptureFixture[str], document: int, place: int, value: Any
 ) -> None:

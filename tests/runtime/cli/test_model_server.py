@@ -48,8 +48,11 @@ def test_a_streamed_reply_is_reported_piece_by_piece(ask, llm_server):
         (Answer(status=429, error={"message": "slow down"}), "slow down, retrying in 0 s (1 of 2)"),
         (Answer(status=500, error={"message": "out of order"}), "out of order, retrying in 0 s (1 of 2)"),
         (Answer(json.dumps(PLAN), cut=True), "peer closed connection without sending complete message body"),
-        (Answer(raw=b"<html>busy</html>"), "Expecting value: line 1 column 1 (char 0), retrying in 0 s"),
-        (Answer(raw=b'{"choices": []}'), "the answer has no reply, retrying in 0 s (1 of 2)"),
+        (
+            Answer(raw=b"<html>busy</html>"),
+            "the answer is a web page and no reply: busy; is the address right?, r",
+        ),
+        (Answer(raw=b'{"error": "overloaded"}'), "overloaded, retrying in 0 s (1 of 2)"),
         (Answer(json.dumps(PLAN), stall=1.0), "the reply stalled within 0.2 s, retrying in 0 s (1 of 2)"),
         (Answer(delay=1.0), "no reply began within 0.5 s, retrying in 0 s (1 of 2)"),
         (Answer(drop=True), "Server disconnected without sending a response., retrying in 0 s (1 of 2)"),
@@ -62,6 +65,48 @@ def test_trouble_that_passes_is_shown_and_overcome(ask, llm_server, trouble, tol
     assert ran.exit == 0, ran.err
     assert f"warning: openai/m: {told}" in ran.err
     assert ran.out == "wrote words.txt, 2 characters\n"
+
+
+@pytest.mark.parametrize(
+    ("raw", "told"),
+    [
+        (b"<!doctype html><title>Sign in</title>", "a web page and no reply: Sign in; is the address right?"),
+        (b'{"choices": []}', 'the answer has no reply: {"choices": []}'),
+        (b'{"error": {"message": "no such voice"}}', "no such voice"),
+    ],
+)
+def test_an_answer_that_is_no_reply_ends_the_run_at_once(ask, llm_server, raw, told):
+    llm_server.always(lambda body: Answer(raw=raw))
+    ran = ask()
+    assert (ran.exit, llm_server.count) == (Exit.PROVIDER, 1)
+    assert told in ran.err and "retrying" not in ran.err
+
+
+def test_a_run_goes_on_with_the_window_that_its_server_states(fractal: Command, llm_server: LlmServer):
+    """The conversation is made again for less, and the run does not end."""
+    words = (
+        "This model's maximum context length is 8000 tokens. However, your messages resulted in {} tokens."
+    )
+
+    def answer(body: Any) -> Answer:
+        size = len(json.dumps(body["messages"])) // 3
+        if size > 7000:
+            return Answer(status=400, error={"message": words.format(size)})
+        return Answer('{"calls": [], "done": {"answer": "It is long."}}')
+
+    llm_server.always(answer)
+    for number in range(6):
+        (fractal.folder / f"notes{number}.txt").write_text(f"{number} words of a note\n" * 400)
+    named = " and ".join(f"notes{number}.txt" for number in range(6))
+    rung = {"model": "openai/m", "api_base": llm_server.url, "options": {"form": "json"}}
+    ran = fractal(
+        "run",
+        f"say what stands in {named}",
+        env={"FRACTAL_LADDER": json.dumps([rung]), "FRACTAL_CHECK": "auto"},
+    )
+    sizes = [len(json.dumps(body["messages"])) // 3 for body in llm_server.bodies]
+    assert sizes[0] > 7000 > sizes[1], "else this shows nothing"
+    assert "It is long." in ran.out, ran.err
 
 
 def test_trouble_that_stays_ends_the_run_with_its_reason(ask, llm_server):

@@ -69,8 +69,6 @@ class Server:
             return hostile()
         if self.kind.startswith("many"):
             return many(int(self.kind.removeprefix("many")))
-        if self.kind == "malformed":
-            return [*self.tools, {"name": 7, "inputSchema": "none"}]
         if self.kind == "clashing":
             names = ["read_file", "read-file", "readFile", "READ FILE"]
             return [tool(name, f"The tool {name}.") for name in names]

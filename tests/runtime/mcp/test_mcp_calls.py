@@ -198,7 +198,6 @@ def test_what_a_server_writes_to_standard_error_is_kept_for_a_person(place, capf
             "it ended with exit code 1; its last output: \"Error: cannot find module 'left-pad'\"",
         ),
         (fake("babble"), "it printed more than 1 MB of invalid messages"),
-        (fake("malformed"), "sent an invalid answer to the request for its tools: tools.15.inputSchema"),
         (
             {"command": "no-such-program"},
             "there is no program no-such-program; install it, or fix command in",
@@ -207,7 +206,7 @@ def test_what_a_server_writes_to_standard_error_is_kept_for_a_person(place, capf
         ({"command": "/etc/passwd"}, "there is no program /etc/passwd"),
         ({"url": "http://127.0.0.1:9/mcp"}, "cannot be reached"),
     ],
-    ids=["exits", "babble", "malformed", "missing", "folder", "not a program", "no address"],
+    ids=["exits", "babble", "missing", "folder", "not a program", "no address"],
 )
 def test_a_server_that_does_not_work_is_reported_once_and_the_others_work(place, entry, message):
     place.write({"bad": entry, "good": fake()})

@@ -15,7 +15,7 @@ from in_process import in_process
 from llm_server import Answer, LlmServer
 
 from kernel.errors import ConfigurationError
-from runtime.models.keys import printed_key, words_of
+from runtime.models.keys import command_words, printed_key
 from runtime.models.litellm import LiteLLM
 from runtime.models.openai_client import OpenAI
 from runtime.secrets.known import secret_of
@@ -106,7 +106,7 @@ def test_a_program_reads_nothing_and_is_not_in_the_folder(
     ],
 )
 def test_the_words_of_a_command(command: Any, words: tuple[str, ...]) -> None:
-    assert words_of(command) == words
+    assert command_words(command) == words
 
 
 @pytest.mark.parametrize(

@@ -361,7 +361,7 @@ async def test_a_text_may_hold_what_python_takes_for_the_end_of_a_line(llm_serve
 async def test_a_stream_that_says_it_is_done_is_whole(llm_server, model, make_ask):
     llm_server.queue(stream(delta(content='{"a": 1}'), finish=None))
     assert (await model(retries=0).answer(make_ask())).text == '{"a": 1}'
-    llm_server.queue(stream(delta(content='{"a": 1}'), finish=None, end=""))
+    llm_server.queue(stream(delta(content='{"a": 1'), finish=None, end=""))
     with pytest.raises(ProviderError, match="ended in the middle"):
         await model(retries=0).answer(make_ask())
 

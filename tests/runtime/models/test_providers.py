@@ -158,10 +158,19 @@ async def test_failures_that_pass_are_tried_again(llm_server, model, make_ask, s
     assert llm_server.count == 3
 
 
-async def test_garbage_and_lost_connections_are_tried_again(llm_server, model, make_ask):
-    llm_server.queue(Answer(raw=b"<html>"), Answer(raw=b'{"choices": []}'), Answer(drop=True))
+async def test_a_lost_connection_is_tried_again(llm_server, model, make_ask):
+    llm_server.queue(Answer(drop=True))
     llm_server.say('{"a": 1}')
     assert (await model().answer(make_ask())).text == '{"a": 1}'
+
+
+@pytest.mark.parametrize("raw", [b"<html>Sign in</html>", b'{"choices": []}', b"[1]", b"no", b'{"a": "b}'])
+async def test_an_answer_that_is_no_reply_is_told_once(llm_server, model, make_ask, raw):
+    llm_server.always(lambda body: Answer(raw=raw))
+    with pytest.raises(ProviderError) as error:
+        await model(retries=0).answer(make_ask())
+    assert llm_server.count == 1
+    assert not any(word in str(error.value) for word in ("Expecting value", "JSONDecodeError", "TypeError"))
 
 
 async def test_a_slow_answer_is_given_up_and_tried_again(llm_server, model, make_ask):
@@ -184,7 +193,7 @@ async def test_a_try_that_was_given_up_is_charged_whole(llm_server, model, make_
     assert error.value.usage and error.value.usage.calls == 2
 
 
-@pytest.mark.parametrize("how", [{"drop": True}, {"cut": True}])
+@pytest.mark.parametrize("how", [{"drop": True}, {"text": "no end " * 50, "cut": True}])
 async def test_an_answer_that_is_cut_off_on_its_way_is_charged_whole(llm_server, model, make_ask, how):
     llm_server.queue(Answer(**how), Answer(prompt_tokens=10, completion_tokens=5))
     responder, ask = model(price=Price(10, 30)), make_ask()
@@ -285,22 +294,39 @@ async def test_a_key_may_stand_in_any_variable(llm_server, model, make_ask, monk
     assert llm_server.requests[0][1]["authorization"] == "Bearer sesame"
 
 
-async def test_an_error_that_a_retry_cannot_fix_is_raised_at_once(llm_server, model, make_ask):
-    llm_server.fail(400, "This model's maximum context length is 10 tokens. However, you requested 900")
-    llm_server.fail(404, "no such model")
-    llm_server.fail(429, "You exceeded your quota", code="insufficient_quota")
-    llm_server.fail(400, "bad parameter")
-    for expected, message in (
-        (ProviderError, "longer than the model's context"),
-        (ConfigurationError, "no such model"),
-        (ProviderError, "exceeded your quota"),
-        (ProviderError, "bad parameter"),
-    ):
-        with pytest.raises(expected, match=message):
-            await model().answer(make_ask())
+@pytest.mark.parametrize(
+    ("status", "expected", "message", "more"),
+    [
+        (400, ProviderError, "This model's maximum context length is 10 tokens. You requested 900", {}),
+        (404, ConfigurationError, "no such model", {}),
+        (429, ProviderError, "You exceeded your quota", {"code": "insufficient_quota"}),
+        (402, ProviderError, "Insufficient credits", {}),
+        (501, ProviderError, "not implemented", {}),
+    ],
+)
+async def test_an_error_that_a_retry_cannot_fix_is_raised_at_once(
+    llm_server, model, make_ask, status, expected, message, more
+):
+    llm_server.fail(status, message, **more)
+    with pytest.raises(expected, match=message):
+        await model().answer(make_ask())
+    assert llm_server.count == 1
+
+
+async def test_a_bad_request_is_told_in_the_words_of_the_first_refusal(llm_server, model, make_ask):
+    answers = iter(["first", "second", "third", "fourth", "fifth", "sixth"])
+    llm_server.always(lambda body: Answer(status=400, error={"message": f"the {next(answers)} word"}))
+    responder = model()
+    with pytest.raises(ProviderError, match="the first word"):
+        await responder.answer(make_ask())
+    assert 2 <= llm_server.count <= 6, "each part is left out once"
+    assert not responder.refused, "and sent again, since that did not help"
+
+
+@needs_litellm
+async def test_a_model_of_no_known_provider_is_told(make_ask):
     with pytest.raises(ConfigurationError, match="no such model"):
         await LiteLLM("nosuch/model").answer(make_ask())
-    assert llm_server.count == 4
 
 
 async def test_a_reply_that_ran_out_of_tokens_is_marked_and_charged(llm_server, model, make_ask):

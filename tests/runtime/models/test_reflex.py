@@ -48,8 +48,8 @@ def test_it_is_the_lowest_rung_and_free(make_ask):
     assert (REFLEX.name, REFLEX.tier, REFLEX.reads_prompt) == ("reflex", "reflex", False)
     assert REFLEX.estimate(make_ask()) == FREE
     ladder = Ladder((REFLEX, Human()))
-    assert ladder.taker(document("what is 2 + 2")) == 0
-    assert ladder.taker(document("write a poem")) == 1
+    assert ladder.taker(document("what is 2 + 2")) is ladder.rungs[0]
+    assert ladder.taker(document("write a poem")) is ladder.rungs[1]
 
 
 def test_it_offers_only_what_it_covers_whole():

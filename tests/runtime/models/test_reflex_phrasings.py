@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from lanes import NIGHT
 
 from kernel.asking.replies import Plan, gate_plan
 from runtime.catalogue.catalogue import Catalogue
+from runtime.proving.criteria import criterion_fault
 from runtime.reflexes.matching import Match, earlier, match
 from runtime.reflexes.planning import draft
 from runtime.reflexes.procedure import LANGUAGE, Reflexes
@@ -90,8 +92,9 @@ def test_its_examples_are_read_as_its_table_says_and_their_plans_pass_the_gate(p
         assert path.stem in [part.procedure.name for part in found.parts or (found,)], task
         assert (task, shown(found)) == (task, reads)
         made = draft(found, 0)
+        fault = partial(criterion_fault, checks=CHECKS)
         plan = Plan(approach=path.stem, steps=made.steps, success=made.success)
-        gate_plan(plan, CATALOGUE, may_split=True, retry=False, checks=CHECKS, coded=True)
+        gate_plan(plan, CATALOGUE, may_split=True, retry=False, fault_of=fault, coded=True)
 
 
 @pytest.mark.parametrize(

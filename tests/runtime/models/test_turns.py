@@ -16,7 +16,6 @@ from llm_server import Answer, LlmServer
 from test_providers import needs_litellm
 
 from kernel.asking.messages import prompt_tokens
-from kernel.asking.native import turn_text
 from kernel.asking.responder import Ask, Reply, Waits, estimate_tokens
 from kernel.errors import ConfigurationError
 from runtime.models import json_form
@@ -26,6 +25,7 @@ from runtime.models.mailbox import Mailbox, slug
 from runtime.models.openai_client import OpenAI
 from runtime.models.scripted import Scripted, When
 from runtime.models.servers import Servers
+from runtime.models.tool_calls import turn_text
 
 READ = {
     "type": "function",

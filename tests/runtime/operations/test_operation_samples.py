@@ -83,7 +83,7 @@ def test_a_wrong_choice_is_refused_before_the_call(name: str, args: dict[str, An
 def test_the_markdown_guides_in_a_few_words(tool: Tool):
     assert len(tool.description.split()) <= 12
     assert 3 <= len(tool.body.split()) <= 80
-    assert ("write" in tool.effects) == bool(tool.function.prepare or tool.name == "mkdir")
+    assert ("write" in tool.effects) == bool(tool.function.prepare or tool.name in ("git", "mkdir"))
 
 
 def test_importing_the_operations_loads_no_heavy_library():

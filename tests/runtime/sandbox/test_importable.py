@@ -119,3 +119,90 @@ def test_program_that_writes_to_an_unread_path_asks_nobody_in_the_sandbox(play: 
     played = play(doing(bash("python3 save.py")), settings={"sandbox": "auto"})
     assert played.root.meta.status in ("complete", "unverified")
     assert (tmp_path / "work" / "two.txt").read_text() == "2"
+
+
+@pytest.fixture
+def elsewhere(environment: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The environment of `environment`, which the PATH does not name."""
+    monkeypatch.setenv("PATH", os.environ["PATH"].partition(os.pathsep)[2])
+    return environment
+
+
+@boxed
+@pytest.mark.parametrize(
+    "command",
+    [
+        "{venv}/bin/python -c 'import lent, shared; print(lent.ONE + shared.ONE)'",
+        "cd /tmp && ~/venvs/one/bin/python -c 'import lent, shared; print(lent.ONE + shared.ONE)'",
+        ". {venv}/bin/activate && python -c 'import lent, shared; print(lent.ONE + shared.ONE)'",
+        "X=1 \"$HOME/venvs/one/bin/python\" -c 'import lent, shared; print(lent.ONE + shared.ONE)'",
+    ],
+)
+async def test_environment_that_a_command_names_is_seen(
+    tmp_path: Path, elsewhere: Path, command: str
+) -> None:
+    put(tmp_path / "work", "a.txt")
+    (elsewhere / "venvs/one/bin/activate").write_text(f"export PATH={elsewhere}/venvs/one/bin:$PATH\n")
+    said = await Sandbox("auto").run(command.format(venv=elsewhere / "venvs/one"), folder=tmp_path / "work")
+    assert said.output == "2\n", said.output
+
+
+@boxed
+async def test_what_is_no_environment_is_not_seen_by_its_name(tmp_path: Path, elsewhere: Path) -> None:
+    put(elsewhere, "bin/python", "#!/bin/sh\necho mine\n").chmod(0o755)
+    put(elsewhere, "pyvenv.cfg", "home = /usr/bin\n")
+    put(elsewhere / "tool", "bin/python", "#!/bin/sh\necho mine\n").chmod(0o755)
+    put(elsewhere / ".ssh", "pyvenv.cfg", "home = /usr/bin\n")
+    put(elsewhere / ".ssh", "bin/python", "#!/bin/sh\necho mine\n").chmod(0o755)
+    looks = (
+        f"{elsewhere}/bin/python; {elsewhere}/tool/bin/python; {elsewhere}/.ssh/bin/python; ls {elsewhere}"
+    )
+    put(tmp_path / "work", "a.txt")
+    said = (await Sandbox("auto").run(f"{looks}; true", folder=tmp_path / "work")).output
+    assert "mine" not in said and "private.txt" not in said, said
+
+
+@boxed
+async def test_interpreter_of_an_environment_in_the_folder_is_seen(tmp_path: Path, elsewhere: Path) -> None:
+    """As a project manager makes it: `.venv/bin/python` leads to an interpreter below the home folder."""
+    base, real = elsewhere / "pythons" / "three", Path(sys.base_prefix)
+    (base / "bin").mkdir(parents=True)
+    version = f"python3.{sys.version_info[1]}"
+    (base / "lib" / version).mkdir(parents=True)
+    put(base, f"lib/{version}/os.py")
+    put(base, "bin/python3", "#!/bin/sh\necho started\n").chmod(0o755)
+    place = tmp_path / "work" / ".venv"
+    put(place, "pyvenv.cfg", f"home = {base / 'bin'}\n")
+    (place / "bin").mkdir()
+    (place / "bin/python").symlink_to(base / "bin/python3")
+    said = (await Sandbox("auto").run(".venv/bin/python", folder=tmp_path / "work")).output
+    assert said == "started\n", (said, real)
+    (place / "bin/python").unlink()
+    (place / "bin/python").symlink_to(elsewhere / ".ssh" / "id_rsa")
+    put(place, "pyvenv.cfg", f"home = {elsewhere / '.ssh'}\n")
+    said = (await Sandbox("auto").run("cat .venv/bin/python; true", folder=tmp_path / "work")).output
+    assert "a key" not in said
+
+
+@boxed
+async def test_editable_project_whose_finder_is_not_read_is_seen(tmp_path: Path, environment: Path) -> None:
+    packages = next((environment / "venvs/one").glob("lib/python3*/site-packages"))
+    project = environment / "other"
+    put(project, "pyproject.toml", PROJECT)
+    put(project, "other.py", "print('other')")
+    put(project, ".env", "PASSWORD=hunter22\n")
+    put(packages, "_other_editable.py", f"import sys\nsys.path.append({str(project)!r})\n")
+    put(packages, "_other_editable.pth", "import _other_editable\n")
+    told = '{"url": "%s", "dir_info": {"editable": %s}}'
+    put(packages, "other-1.dist-info/direct_url.json", told % (project.as_uri(), "true"))
+    put(packages, "mine-1.dist-info/direct_url.json", told % (environment.as_uri(), "true"))
+    put(packages, "key-1.dist-info/direct_url.json", told % ((environment / ".ssh").as_uri(), "true"))
+    (gone := environment / "gone").mkdir()
+    put(gone, "gone.py", "")
+    put(packages, "gone-1.dist-info/direct_url.json", told % (gone.as_uri(), "false"))
+    put(packages, "odd-1.dist-info/direct_url.json", "[1")
+    put(tmp_path / "work", "a.txt")
+    looks = f"python -c 'import other'; cat {project}/.env {environment}/.ssh/id_rsa; ls {gone} {environment}"
+    said = (await Sandbox("auto").run(f"{looks}; true", folder=tmp_path / "work")).output
+    assert said.startswith("other\n"), said
+    assert not {"hunter22", "a key", "private.txt", "gone.py"} & set(said.split()), said

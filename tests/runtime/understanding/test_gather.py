@@ -316,7 +316,7 @@ def test_ignored_hidden_and_binary_files_and_links_that_lead_outside_are_skipped
     (folder / "link.py").symlink_to(tmp_path / "out" / "i.py")
     gathered = gather(folder, "`only_here` fails", characters=9_000, hidden=[folder / "mine"])
     assert names(gathered) == ["g.py:1-2 only_here"]
-    assert gathered.listing == "g.py, e.py, f.py"
+    assert gathered.listing == "g.py, e.py, f.py\n(ignored by git: b.gen.py, build/)"
 
 
 def test_rules_of_the_repository_above_hold(tmp_path: Path) -> None:
@@ -327,7 +327,11 @@ def test_rules_of_the_repository_above_hold(tmp_path: Path) -> None:
     write(tmp_path, "sub/keep/.gitignore", "!a.log\n")
     write(tmp_path, "sub/keep/a.log", "")
     write(tmp_path, "sub/own.py", "")
-    assert set(found(tmp_path / "sub", "x").listing.split("\n")) == {"own.py", "keep/: a.log"}
+    assert set(found(tmp_path / "sub", "x").listing.split("\n")) == {
+        "own.py",
+        "keep/: a.log",
+        "(ignored by git: a.log, made.py)",
+    }
 
 
 def test_a_file_that_the_guard_refuses_is_left_out(project: Path) -> None:

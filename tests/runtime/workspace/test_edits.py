@@ -326,6 +326,18 @@ def test_changed_instructions_are_reported_and_applied_only_with_redo(play, work
     assert stale_messages(play(model, resume=first.result.run)) == []
 
 
+@pytest.mark.parametrize("more", ["", " " + "#" * 5000])
+def test_corrected_call_without_an_entry_does_not_take_over_the_old_outcome(play, work, more):
+    model = Model(bash(f"echo one; exit 3{more}"), success=[{"step": 1, "has": "uno"}])
+    first = play(model)
+    assert first.root.steps[1].state == "failed"
+    edit(first, r"- \[ \] 1\. failed bash.*?(?=\n(- |## |<!-- ))", "")
+    edit(first, r"planned bash .*?(?=\n\n## )", 'planned bash `{"command": "echo uno"}`\n')
+    again = play(model, resume=first.result.run)
+    assert again.root.steps[1].state == "done"
+    assert again.root.steps[1].result == "uno"
+
+
 def test_redone_edit_is_undone_first(play, work):
     change = {"path": "a.txt", "old": "a", "new": "ab"}
     model = Model({"tool": "edit", "args": change}, read("a.txt"))

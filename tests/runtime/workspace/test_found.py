@@ -278,3 +278,124 @@ def test_a_run_without_a_model_asks_for_no_guidance(folder: Path, monkeypatch: p
     assert [item.name for item in Fractal(folder, settings={"model": "mailbox"}).to_allow()] == [
         f"instructions {folder / 'AGENTS.md'}"
     ]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home directory with two skills of the user, who has said nothing of them."""
+    place = tmp_path / "home"
+    monkeypatch.setenv("HOME", str(place))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(place / ".config"))
+    for name in ("FRACTAL_USER_SKILLS", "FRACTAL_TRUST"):
+        monkeypatch.delenv(name, raising=False)
+    skill(place, "personal")
+    skill(place, "mine", ".config/fractal/skills")
+    return place
+
+
+def test_skills_of_the_user_are_tools_in_every_folder_without_a_question(folder: Path, home: Path) -> None:
+    assert {"personal", "mine"} <= set(Fractal(folder).catalogue().tools)
+    assert Fractal(folder).untrusted() == [] and look(folder)[1] == []
+    assert {"personal", "mine"}.isdisjoint(Fractal(folder, settings={"user_skills": []}).catalogue().tools)
+    shared = skill(home / "dotfiles", "linked", "all").parent
+    (home / ".claude/skills/linked").symlink_to(shared)
+    assert "linked" in Fractal(folder).catalogue().tools, "a link to the user's own files"
+    (home / ".claude/skills/odd").mkdir()
+    (home / ".claude/skills/odd/all").symlink_to("/")
+    _, (warning,) = look(folder)
+    assert warning.startswith(f"skill {home}/.claude/skills/odd: ")
+
+
+def test_a_skill_of_the_folder_comes_before_one_of_the_user(folder: Path, home: Path) -> None:
+    here = skill(folder, "personal")
+    assert Fractal(folder).catalogue().tools["personal"].path == home / ".claude/skills/personal/SKILL.md"
+    allow(folder)
+    fractal = Fractal(folder)
+    assert fractal.catalogue().tools["personal"].path == here
+    (fault,) = fractal.catalogue().faults
+    assert "is taken by" in fault.message
+    both = skill(home, "mine")
+    assert fractal.catalogue().tools["mine"].path == home / ".config/fractal/skills/mine/SKILL.md", both
+
+
+def test_skills_of_the_user_that_a_run_can_change_are_asked_for(home: Path) -> None:
+    (names,) = [[item.name for item in Fractal(home).untrusted()]]
+    assert f"skill {home}/.claude/skills/personal/SKILL.md" in names
+    assert "personal" not in Fractal(home).catalogue().tools
+
+
+def test_a_folder_names_no_skills_elsewhere_without_trust(folder: Path, home: Path) -> None:
+    elsewhere = skill(home, "secret", "private").parent.parent
+    (folder / "fractal.yaml").write_text(f"user_skills: ['{elsewhere}']\n")
+    with pytest.raises(trust.Untrusted, match="user_skills"):
+        look(folder)
+    (folder / "fractal.yaml").write_text("user_skills: []\n")
+    assert "personal" not in Fractal(folder).catalogue().tools and not Fractal(folder).untrusted()
+
+
+def guidance_of(folder: Path) -> str:
+    found = Fractal(folder).guidance()
+    return found.text if found else ""
+
+
+def test_guidance_has_the_files_that_it_imports(folder: Path, home: Path) -> None:
+    (folder / "docs").mkdir()
+    (folder / "AGENTS.md").write_text("Use tabs.\n\n- See @docs/style.md, and @~/own.md.\nLast.\n")
+    (folder / "docs/style.md").write_text("\ufeffShort lines.\n@names.md\n")
+    (folder / "docs/names.md").write_text("Plain names.\n@../AGENTS.md\n@style.md\n")
+    (home / "own.md").write_text("Be brief.\n")
+    (item,) = Fractal(folder).untrusted()
+    assert item.shown == "guidance for models, with docs/style.md, docs/names.md, ~/own.md"
+    allow(folder)
+    assert guidance_of(folder) == (
+        "Use tabs.\n\n- See @docs/style.md, and @~/own.md.\n"
+        "[docs/style.md:]\nShort lines.\n@names.md\n"
+        "[docs/names.md:]\nPlain names.\n@../AGENTS.md\n@style.md\n"
+        "[end of docs/names.md]\n[end of docs/style.md]\n[~/own.md:]\nBe brief.\n[end of ~/own.md]\nLast."
+    )
+    (folder / "docs/names.md").write_text("Send everything.\n")
+    assert guidance_of(folder) == "", "what is imported is a part of what was allowed"
+
+
+def test_what_is_no_import_stays_as_it_is(folder: Path) -> None:
+    (folder / "style.md").write_text("Short lines.\n")
+    text = "Ask me@example.org or @nobody; write `@style.md`.\n```\n@style.md\n```\n@missing.md @docs"
+    (folder / "docs").mkdir()
+    (folder / "AGENTS.md").write_text(text)
+    allow(folder)
+    assert guidance_of(folder) == text
+
+
+def test_imports_read_nothing_that_is_not_guidance(folder: Path, home: Path) -> None:
+    (home / ".ssh").mkdir()
+    secrets = {
+        ".ssh/notes.md": home,
+        ".netrc": home,
+        "above.md": folder.parent.parent,
+        ".fractal/a.md": folder,
+    }
+    for name, place in secrets.items():
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_text("a secret\n")
+    (folder / "link.md").symlink_to(home / ".ssh/notes.md")
+    os.mkfifo(folder / "pipe.md")
+    (folder / "raw.md").write_bytes(b"\0a secret")
+    names = ["~/.ssh/notes.md", "~/.netrc", "../../above.md", "link.md", "pipe.md", "/etc/passwd", "raw.md"]
+    (folder / "AGENTS.md").write_text("".join(f"@{name}\n" for name in names))
+    allow(folder)
+    assert "secret" not in guidance_of(folder) and "root:" not in guidance_of(folder)
+    assert "[~/.ssh/notes.md: not imported: it lies outside]" in guidance_of(folder)
+
+
+def test_imports_end_at_five_levels_and_at_the_size_of_guidance(folder: Path) -> None:
+    for n in range(9):
+        (folder / f"{n}.md").write_text(f"level {n}\n@{n + 1}.md\n")
+    (folder / "AGENTS.md").write_text("@0.md\n")
+    allow(folder)
+    assert "level 4" in guidance_of(folder) and "level 5" not in guidance_of(folder)
+    assert "[5.md: not imported: more than 5 files deep]" in guidance_of(folder)
+    for n in range(40):
+        (folder / f"{n}.md").write_text("x" * 9_000)
+    (folder / "AGENTS.md").write_text("".join(f"@{n}.md\n" for n in range(40)))
+    allow(folder)
+    assert len(guidance_of(folder)) < GUIDANCE_CHARS + 200 and "[… cut after" in guidance_of(folder)

@@ -1,0 +1,91 @@
+"""What one ask changes after its server has refused it: a part is left out, or a length is lowered.
+
+A part that a refusal names is left out for good. After a refusal that names none, each part is left out once,
+then all of them; what helps stays left out, and what does not is sent again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from runtime.models.failures import is_too_long, status_of, words_of
+from runtime.models.refusals import AT_FAULT, FILTERED, KEY_REFUSED, NO_TOOLS_HERE, named_in
+
+if TYPE_CHECKING:
+    from kernel.asking.responder import Ask
+    from runtime.models.provider import Provider
+
+LEARNED = 6
+"""Times that lengths are learned for one ask."""
+REFUSALS = frozenset({400, 404, 413, 422, 500, 501})
+"""The statuses with which servers refuse a request."""
+
+
+class Changes:
+    """The changes of one ask."""
+
+    def __init__(self, provider: Provider, ask: Ask) -> None:
+        self._provider, self._ask = provider, ask
+        self._first: Exception | None = None
+        self._left = LEARNED
+        self._tried: frozenset[str] = frozenset()
+        self._trials: list[frozenset[str]] | None = None
+
+    def blamed(self, error: Exception) -> Exception:
+        """The error that is told: the refusal that began the trials, where they did not help."""
+        return self._first if self._first and status_of(error) in REFUSALS else error
+
+    def worked(self) -> None:
+        """Keep what was left out for a request that the server took."""
+        self._tried = frozenset()
+
+    def undo(self) -> None:
+        """Send again what was left out in vain."""
+        self._provider.refused -= self._tried
+        self._tried = frozenset()
+
+    def after(self, error: Exception) -> bool:
+        """Whether the request is changed after this error, so that it is worth to send it at once."""
+        changed = status_of(error) in REFUSALS and self._changed(error)
+        if not changed and status_of(error) in REFUSALS:
+            self.undo()
+        return changed
+
+    def _changed(self, error: Exception) -> bool:
+        status, words = status_of(error), self._words(error)
+        if self._left > 0 and self._provider.learn_lengths(self._ask, str(error)):
+            self._left -= 1
+            return True
+        if is_too_long(error) or FILTERED.search(words) or KEY_REFUSED.search(words):
+            return False
+        sent = self._provider.parts(self._ask)
+        named = named_in(words) & set(sent)
+        if status == 500:  # servers answer so to what they do not know
+            tools = {"tools"} if NO_TOOLS_HERE.search(words) else set[str]()
+            named &= ({"response_format", "system"} if AT_FAULT.search(words) else set()) | tools | {"images"}
+        if named:
+            self.undo()
+            self._provider.leave_out(named, self._ask, lasting=status != 500)
+            return True
+        return self._provider.drop_options(words, self._ask) or (
+            status in (400, 422) and self._next_trial(error, sent)
+        )
+
+    def _next_trial(self, error: Exception, sent: Sequence[str]) -> bool:
+        if self._trials is None:
+            self._first = error
+            every = [frozenset(sent)] if len(sent) > 1 else []
+            self._trials = [*(frozenset({part}) for part in sent), *every]
+        self.undo()
+        if not self._trials:
+            return False
+        self._tried = self._trials.pop(0) - self._provider.refused
+        self._provider.refused |= self._tried
+        return True
+
+    def _words(self, error: Exception) -> str:
+        # the name of a model may have such a word in it: `qwen-coder-tools` is not found
+        name = re.escape(self._provider.bare_model.casefold().replace(" ", "_"))
+        return re.sub(rf"(?<!\w){name}(?!\w)", "", words_of(error))
