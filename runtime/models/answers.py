@@ -153,6 +153,10 @@ def whole_answer(value: Any) -> Answer:
     return reader.end()
 
 
+LONGEST_EMPTY = 16
+"""Characters of arguments that may say that there are none."""
+
+
 class Reader:
     """Takes the bytes of one answer; `on_text` is called with each piece of its text, or of its calls."""
 
@@ -166,6 +170,7 @@ class Reader:
         self._text, self._thinking, self._refusal = list[str](), list[str](), list[str]()
         self._half = ""  # the first half of a character, whose second one has not come yet
         self._calls: list[_Call] = []
+        self._last: dict[Any, _Call] = {}  # of each place
         self._choice: Any = None
         self._finish = ""
         self._tokens = Tokens()
@@ -362,20 +367,20 @@ class Reader:
         Some servers number all calls 0 or none, and some repeat the name, or all of it, in each piece.
         """
         name, given, place, id = _function(piece)
-        begun = [each for each in self._calls if place is None or each.place == place]
-        call = begun[-1] if begun else None
+        call = (self._calls[-1] if self._calls else None) if place is None else self._last.get(place)
         if call is None or (name and (another or call.ends_before(name, id))):
             call = _Call(place, id)
             self._calls.append(call)
+            self._last[place] = call
         call.id = call.id or id
         if name.startswith(call.name):
             call.name = name
         elif name:
             call.name += name
-        if call.arguments.strip() in ("{}", "null"):  # what some begin with
-            call.arguments = ""
-        if not (name and given == call.arguments):
-            call.arguments += given
+        if call.written < LONGEST_EMPTY and call.arguments.strip() in ("{}", "null"):  # what some begin with
+            call.empty()
+        if not (name and call.written == len(given) and given == call.arguments):
+            call.add(given)
         self._on_text(encodable(f"{name} {given}" if name else given))
 
 
@@ -386,13 +391,33 @@ class _Call:
     place: Any
     id: str
     name: str = ""
-    arguments: str = ""
+    written: int = 0
+    """The length of the arguments so far."""
+    _pieces: list[str] = field(default_factory=list[str])
+
+    @property
+    def arguments(self) -> str:
+        """The arguments as text so far."""
+        self._pieces[:] = ["".join(self._pieces)]
+        return self._pieces[0]
+
+    def add(self, given: str) -> None:
+        """Take more of the arguments; the pieces of a long text are joined once."""
+        self._pieces.append(given)
+        self.written += len(given)
+
+    def empty(self) -> None:
+        """Forget the arguments."""
+        self._pieces.clear()
+        self.written = 0
 
     def ends_before(self, name: str, id: str) -> bool:
         """Whether a piece with a name and this id begins another call."""
         if id and self.id:
             return id != self.id
-        return bool(self.arguments) and (name != self.name or object_of(self.arguments) is not None)
+        if not self.written or name != self.name:
+            return bool(self.written)
+        return self._pieces[-1].rstrip().endswith("}") and object_of(self.arguments) is not None
 
 
 def _function(piece: Any) -> tuple[str, str, Any, str]:
