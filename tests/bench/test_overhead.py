@@ -14,7 +14,7 @@ from bench.job import SHAPES
 pytestmark = pytest.mark.alone if NIGHT else []  # the fixture measures for some seconds
 
 
-BY_DAY = {"planned": 80, "asked": 80, "side by side": 80, "children": 160}
+BY_DAY = {"planned": 40, "asked": 80, "side by side": 40, "children": 160}
 """Steps of a run whose halves are compared; children are written in blocks, so that fewer show nothing."""
 
 

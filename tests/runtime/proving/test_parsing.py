@@ -129,7 +129,7 @@ def test_tables_and_settings_are_parsed_where_that_is_asked_for(folder: Path, na
 
 
 def test_texts_that_take_time_hide_no_fault_of_smaller_ones(folder: Path) -> None:
-    slow = [f"b{n}.html" for n in range(10)]
+    slow = [f"b{n}.html" for n in range(4)]
     for name in slow:
         put(folder, name, "<!" * 100_000)
     put(folder, "z.json", "{")

@@ -114,6 +114,44 @@ def test_the_texts_before_and_now_leave_out_secrets_and_what_is_no_text(
     }
 
 
+def test_a_snapshot_is_what_git_itself_would_have_stored(folder: Path, kept: Snapshots) -> None:
+    put(folder, "a.txt", "a")
+    tree = take(kept)
+    git = kept.shadow
+    notes = git.run("cat-file", "blob", f"{tree}:notes")
+    assert (
+        git.run("hash-object", "--stdin", stdin=notes).strip()
+        == git.run("rev-parse", f"{tree}:notes").strip()
+    )
+    assert git.run("mktree", stdin=git.run("ls-tree", tree)).decode().strip() == tree
+    git.run("fsck", "--strict", tree)
+
+
+def test_bytes_modes_links_and_folders_that_changed_are_told_alike_from_any_process(
+    folder: Path, kept: Snapshots
+) -> None:
+    for name in ("same", "mode", "text", "gone", "to-link", "to-folder"):
+        put(folder, name, name)
+    (folder / "empty").mkdir()
+    before = take(kept)
+    (folder / "mode").chmod(0o600)
+    put(folder, "text", "other").chmod(0o755)
+    for name in ("gone", "to-link", "to-folder"):
+        (folder / name).unlink()
+    (folder / "to-link").symlink_to("same")
+    put(folder, "to-folder/inside", "x")
+    (folder / "empty").rmdir()
+    after = take(kept)
+    moved = kept.trees.changes(before, after)
+    paths = {"mode", "text", "gone", "to-link", "to-folder", "to-folder/inside", "empty"}
+    assert moved.keys() == paths
+    for tree, side in ((before, 0), (after, 1)):
+        assert kept.trees.states(tree, paths) == {
+            path: each[side] for path, each in moved.items() if each[side]
+        }
+    assert Snapshots(kept.home, folder).trees.changes(before, after) == moved
+
+
 def test_nested_repository_is_kept_with_or_without_a_commit(folder: Path, kept: Snapshots) -> None:
     first = take(kept)
     nested = folder / "nested"
