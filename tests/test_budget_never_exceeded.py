@@ -237,7 +237,7 @@ TREES = {
     "overruns": st.booleans(),
     "crashes": st.lists(st.integers(1, 60), max_size=3),
 }
-TREES_TRIED = 300 if NIGHT else 20
+TREES_TRIED = 300 if NIGHT else 12
 CALM = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 

@@ -17,7 +17,7 @@ from runtime.api.fractal import shipped_system
 from runtime.catalogue.catalogue import Catalogue
 from runtime.models.json_form import conversation
 
-BY_DAY, BY_NIGHT = 60, 2_000
+BY_DAY, BY_NIGHT = 30, 2_000
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 CATALOGUE = Catalogue([shipped_system()])
 SAID = "HOSTILE"

@@ -154,7 +154,7 @@ from kernel.asking.responder import Ask
 from kernel.document.model import Document, Meta
 from kernel.errors import FractalError
 client, urls = sys.argv[1], sys.argv[2:]
-resource.setrlimit(resource.RLIMIT_CPU, (120, 120))
+resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
 
 def ask():
     document = Document(Meta("system-abc123", "abc123"))

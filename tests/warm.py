@@ -60,7 +60,8 @@ def _address() -> str:
 def can(command: Sequence[str], env: Mapping[str, str]) -> bool:
     """Whether a fork does what a new interpreter would."""
     ours = command[0] == sys.executable and (command[1] in OPENS or command[1].endswith(".py"))
-    return WARM and ours and not {key for key in env if key.startswith("PYTHON")} - MEANT
+    loads = {key for key in env if key.startswith(("PYTHON", "LD_"))}  # what counts when it is loaded
+    return WARM and ours and not loads - MEANT
 
 
 def started(command: Sequence[str]) -> list[str]:

@@ -90,7 +90,7 @@ INDEX = "tools"
 """The note of §1 with the index of what `use` reaches."""
 DECLARED = "declared"
 """The note of §1 with the tools of servers that every turn declares."""
-DECLARED_SHARE, MOST_DECLARED = 0.02, 800
+DECLARED_SHARE, MOST_DECLARED = 0.02, 500
 """The share of the window for their schemas, and the most tokens."""
 PROPOSED = "proposed"
 """The note of §3 with the answer that counts if the calls of its turn succeed and its checks hold."""

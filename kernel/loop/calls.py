@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf
+from pathlib import Path
 from posixpath import normpath
 from typing import Any, cast
 
+from kernel import disk
 from kernel.asking.conversation import guidance_of
 from kernel.asking.replies import PlanStep, in_words, step_faults
 from kernel.asking.turn import SUBTASK, USE, Wanted
@@ -21,6 +24,9 @@ from kernel.loop.child import tasks
 from kernel.loop.run_context import Session, unready
 from kernel.tools.state_machine import machine_state, refusal
 from kernel.tools.tool import Tool
+
+MOST_READ = 4_000_000
+"""Bytes of a file that are looked through for where an earlier edit of a turn is."""
 
 
 def plan_calls(session: Session, calls: Sequence[Wanted], turn: int) -> None:
@@ -43,7 +49,7 @@ def plan_calls(session: Session, calls: Sequence[Wanted], turn: int) -> None:
             ended.append(answered)
             continue
         tool = session.catalogue.get(call.tool) if call.tool else None
-        if moved := _moved_lines(call, calls[: n - first]):
+        if moved := _moved_lines(call, calls[: n - first], session.run.folder):
             planned[n] = replace(step, tool=call.tool, args=call.args)
             ended.append(replace(planned[n], state="failed", result=f"error: {moved}"))
             continue
@@ -73,19 +79,35 @@ def _path(call: Wanted) -> str:
     return normpath(path) if path else ""
 
 
-def _moved_lines(call: Wanted, before: Sequence[Wanted]) -> str:
+def _moved_lines(call: Wanted, before: Sequence[Wanted], folder: Path) -> str:
     """Why the numbers of lines that a call names are no longer those that were shown; "" if they are."""
     path, lines = _path(call), str(call.args.get("lines") or "")
     first = lines.partition("-")[0].strip()
     if call.tool != "edit" or not first.isdecimal():
         return ""
     for each in map(unwrapped, before):
-        other = str(each.args.get("lines") or "").partition("-")[0].strip()
-        later = other.isdecimal() and int(other) > int(first)
-        if each.tool in ("edit", "write") and _path(each) == path and not later:
+        if each.tool in ("edit", "write") and _path(each) == path and _line_of(each, folder) <= int(first):
             moves = f"an earlier call of this turn moves the lines of {path}"
             return f"{moves}; use old, or begin with the last lines"
     return ""
+
+
+def _line_of(change: Wanted, folder: Path) -> float:
+    """The first line that a change moves, by the file as it is; infinity if it moves none, 0 if unknown."""
+    other = str(change.args.get("lines") or "").partition("-")[0].strip()
+    if other.isdecimal():
+        return int(other)
+    old, new = (str(change.args.get(name) or "") for name in ("old", "new"))
+    if not old:
+        return 0
+    if old.count("\n") == new.count("\n") and old.endswith("\n") == new.endswith("\n"):
+        return inf
+    try:
+        text = disk.read(folder / _path(change), MOST_READ).decode("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return 0
+    at = text.replace("\r\n", "\n").find(old)
+    return text.count("\n", 0, at) + 1 if at >= 0 else 0
 
 
 def unwrapped(wanted: Wanted) -> Wanted:

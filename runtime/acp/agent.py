@@ -74,7 +74,9 @@ class FractalAgent:
         """Open a conversation about a folder. Its record begins with its first run."""
         session = Session(secrets.token_hex(8), cwd, self.settings, self.client, self.by)
         self.sessions[session.id] = session
-        return schema.NewSessionResponse(session_id=session.id, modes=session.modes)
+        return schema.NewSessionResponse(
+            session_id=session.id, modes=session.modes, config_options=session.options
+        )
 
     @_plainly
     async def load_session(self, cwd: str, session_id: str, **_: Any) -> schema.LoadSessionResponse:
@@ -87,7 +89,7 @@ class FractalAgent:
             raise UsageError(f"there is no session {session_id} in {session.fractal.workspace.runs}")
         self.sessions[session_id] = session
         await session.load(runs)
-        return schema.LoadSessionResponse(modes=session.modes)
+        return schema.LoadSessionResponse(modes=session.modes, config_options=session.options)
 
     @_plainly
     async def list_sessions(self, cwd: str | None = None, **_: Any) -> schema.ListSessionsResponse:
@@ -122,6 +124,15 @@ class FractalAgent:
             raise UsageError(f"there is no mode {mode_id}; the modes are {', '.join(MODES)}")
         self._find(session_id).mode = mode_id
         return schema.SetSessionModeResponse()
+
+    @_plainly
+    async def set_config_option(
+        self, config_id: str, session_id: str, value: str | bool, **_: Any
+    ) -> schema.SetSessionConfigOptionResponse:
+        """Choose the model for the next prompt."""
+        session = self._find(session_id)
+        session.choose(config_id, value)
+        return schema.SetSessionConfigOptionResponse(config_options=session.options)
 
     def _find(self, session_id: str) -> Session:
         if session_id not in self.sessions:

@@ -72,6 +72,7 @@ class View:
         self.tools = tools
         self.snapshots = snapshots
         self._shown: dict[str, Any] = {}
+        self.streamed: list[str] = []  # the texts of the present prompt that were shown as they were written
 
     def news(self, document: Document) -> Iterator[Any]:
         """The updates for what is new in a document since it was shown last."""
@@ -97,7 +98,8 @@ class View:
         for note in filter(None, notes):
             text = fenced(note.text) if note.key == NOT_YET else note.text  # it has what a check printed
             place = f"{document.meta.id}/{document.meta.attempt}/{turn}/{note.key}"
-            if turn_named(note) == turn and self._is_new(place, note.text):
+            shown = note.key == THOUGHT and note.text.strip() in self.streamed
+            if turn_named(note) == turn and self._is_new(place, note.text) and not shown:
                 yield acp.update_agent_thought_text(f"{text}\n\n")
 
     def _calls(self, document: Document, numbers: Sequence[int]) -> Iterator[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,15 +13,19 @@ import acp
 from acp import schema
 from acp.interfaces import Client
 
-from kernel.document.model import Document
+from kernel.asking.turn import TURN
+from kernel.document.model import Document, root_id
 from kernel.document.redaction import Verbatim
 from kernel.errors import DocumentError, UsageError
 from kernel.events import Event
 from kernel.loop.approval import PLAN_WAITS
 from runtime.acp.content import task_of
 from runtime.acp.rendering import View, closing, opening, valid, waits_of, without_secrets
+from runtime.acp.streaming import Streamed
 from runtime.api.fractal import Fractal, RunResult
 from runtime.memory.prompting import fenced
+from runtime.models.ladder import KEYS, rungs
+from runtime.secrets.redaction import redact
 from runtime.workspace.deciders import Decider, serious
 from runtime.workspace.inbox import Person, Said
 from runtime.workspace.question import asked_steps
@@ -48,6 +53,11 @@ _CHANGES = frozenset(
 )
 """The events after which a document may have something new."""
 _NOTICES = frozenset({"warning", "stale"})
+MODEL = "model"
+"""The id of the option that chooses the model."""
+_CODE = ("reflex", "person")
+_WRITING = frozenset({"ask_started", "reply_delta", "ask_finished"})
+"""The events of a reply that is being written."""
 
 
 class Session:
@@ -61,6 +71,7 @@ class Session:
         self.fractal = Fractal(cwd, settings=settings, on_event=self._hear, person=person)
         self.fractal.refuse_untrusted()
         self.id, self.client, self.by = id, client, by
+        self._chosen: list[str] = []
         self.mode = "do"
         self.run = ""  # the newest one
         self.work: asyncio.Task[RunResult] | None = None
@@ -69,12 +80,38 @@ class Session:
         self.view = View(
             self.folder, self.fractal.catalogue().tools, self.fractal.snapshots(self.fractal.workspace.folder)
         )
+        self._written, self._apart = Streamed(), False
         self._sending = asyncio.Lock()
 
     @property
     def modes(self) -> schema.SessionModeState:
         """The modes, and the one that holds for the next prompt."""
         return schema.SessionModeState(available_modes=list(MODES.values()), current_mode_id=self.mode)
+
+    @property
+    def options(self) -> list[Any]:
+        """What can be chosen in the editor: the model of the next prompts."""
+        present = next((each.model for each in rungs(self.fractal.config) if each.model not in _CODE), "")
+        keyed = [model for key, model in KEYS.items() if os.environ.get(key)]
+        names = dict.fromkeys(filter(None, [present, *self._chosen, *keyed]))
+        values = [schema.SessionConfigSelectOption(value=each, name=each) for each in names]
+        if not present:
+            values.insert(0, schema.SessionConfigSelectOption(value="", name="none"))
+        option = schema.SessionConfigOptionSelect(
+            id=MODEL, name="Model", category="model", type="select", current_value=present, options=values
+        )
+        return [option]
+
+    def choose(self, option: str, value: Any) -> None:
+        """Choose the model of the next prompts. Raises `UsageError`, `ConfigurationError`."""
+        if option != MODEL:
+            raise UsageError(f"there is no option {option}; the option is {MODEL}")
+        if not str(value).strip():
+            raise UsageError("name a model, such as openai/gpt-5")
+        fractal = self.fractal.anew(model=str(value), ladder=None)
+        fractal.ladder  # noqa: B018 (a model that is not known is refused now)
+        self._chosen += [each.value for each in self.options[0].options if each.value]
+        self.fractal = fractal
 
     def refuse_busy(self) -> None:
         """Raise `UsageError` while a prompt is carried out."""
@@ -86,6 +123,8 @@ class Session:
         self.refuse_busy()
         events = self._events = asyncio.Queue[Event | None]()
         self.began = self.cancelled = False
+        self._written, self._apart = Streamed(), False
+        self.view.streamed.clear()
         self.work = asyncio.create_task(self._work(*task_of(blocks, self.folder)))
         self.work.add_done_callback(lambda _: events.put_nowait(None))
         try:
@@ -158,15 +197,33 @@ class Session:
     def _hear(self, event: Event) -> None:
         if event.kind == "run_started" and not self.began:
             self.run, self.began = event.run, True
-        if event.kind in _CHANGES | _NOTICES:
+        if event.kind in _CHANGES | _NOTICES | _WRITING:
             self._events.put_nowait(event)
 
     async def _show(self, event: Event) -> None:
         if event.kind in _NOTICES:
             await self._send(acp.update_agent_thought_text(f"{event.data['message']}\n\n"))
         elif event.run == self.run:
+            if event.kind in _WRITING:
+                await self._stream(event)
+            if event.kind not in _CHANGES:
+                return
             with suppress(DocumentError):
                 await self._send_news(self.fractal.document(event.loop_id))
+
+    async def _stream(self, event: Event) -> None:
+        """Show the answer of the run's own loop while a model writes it."""
+        if event.loop_id != root_id(self.run) or event.data.get("phase") != TURN:
+            return
+        if event.kind == "ask_started":
+            self._written, self._apart = Streamed(), bool(self.view.streamed)
+            return
+        said = self._written(str(event.data["text"])) if event.kind == "reply_delta" else self._written.end()
+        if said:
+            await self._send(acp.update_agent_message_text(f"\n\n{said}" if self._apart else said))
+            self._apart = False
+        if event.kind == "ask_finished" and (text := self._written.text.strip()):
+            self.view.streamed.append(text)
 
     async def load(self, runs: Sequence[str]) -> None:
         """Show the runs of an earlier session."""
@@ -188,9 +245,15 @@ class Session:
         waiting = open_question(documents, "approval")
         asked = self.fractal.asked(waiting).text if waiting else ""
         elsewhere = not documents[0].ended and is_locked(self.fractal.workspace.runs / run)
-        await self._say(
+        text = (
             "Another process is working on this run." if elsewhere else closing(documents, self.view, asked)
         )
+        shown = next(reversed(self.view.streamed), "")
+        if shown and redact(text).startswith(shown):  # the editor has it
+            rest = redact(text).removeprefix(shown).strip()
+            text = f"\n\n{rest}" if rest else ""
+        if text:
+            await self._say(text)
 
     async def _send_news(self, document: Document) -> None:
         async with self._sending:

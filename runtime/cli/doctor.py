@@ -174,14 +174,18 @@ def _ladder(fractal: Fractal) -> Found:
 
 def _model(fractal: Fractal) -> Found:
     config = fractal.config
-    models = [rung.model for rung in rungs(config) if rung.model not in ("reflex", "person")]
+    named = [rung for rung in rungs(config) if rung.model not in ("reflex", "person")]
+    models = [rung.model for rung in named]
     if not models:
         hint = f"set FRACTAL_MODEL (such as ollama/llama3.2), or a key: {', '.join(list(KEYS)[:3])}, …"
         return FAIR, "none; reflexes answer, then a person", hint
     names = ", ".join(models)
-    providers = {model.partition("/")[0] for model in models}
+    # others have a key of their own, or a server that may need none
+    own = ("api_base", "key_command", "headers", "options")
+    usual = [rung for rung in named if not any(getattr(rung, name) for name in own)]
+    providers = {rung.model.partition("/")[0] for rung in usual}
     keys = [key for key in KEYS if key.partition("_")[0].lower() in providers and not os.environ.get(key)]
-    if keys and not config.api_base:
+    if keys:
         return BAD, f"{names}: no key", f"set {', '.join(keys)} in the environment"
     with suppress(FractalError):  # reported by the check of the ladder
         unknown = [rung.name for rung in tuple(fractal.ladder) if rung.price is None]
@@ -189,6 +193,17 @@ def _model(fractal: Fractal) -> Found:
             return FAIR, f"{names}: no price is known", unpriced(unknown[0], config.usd)
     key = next(filter(os.environ.get, KEYS), "") if not (config.model or config.ladder) else ""
     return GOOD, names + (f" (because {key} is set)" if key else "")
+
+
+def _proxy(fractal: Fractal) -> Found:
+    """Which proxies requests to the models go through."""
+    from runtime.models.provider import Provider
+    from runtime.proxies import proxy_for
+
+    addresses = {rung.name: rung.address for rung in fractal.ladder if isinstance(rung, Provider)}
+    ways = {name: proxy_for(address) for name, address in addresses.items() if address}
+    through = [f"{name} through {proxy}" for name, proxy in ways.items() if proxy]
+    return GOOD, "; ".join(through) or "none on the way to models whose address is known"
 
 
 def _installed(package: str, module: str, extra: str, purpose: str) -> Callable[[Fractal], Found]:
@@ -282,6 +297,7 @@ LOOKS: Mapping[str, Callable[[Fractal], Found]] = {
     "sandbox": _sandbox,
     "ladder": _ladder,
     "model": _model,
+    "proxy": _proxy,
     "litellm": _installed("litellm", "litellm", "llm", "models of providers and servers"),
     "llama-cpp-python": _installed("llama-cpp-python", "llama_cpp", "local", "llama:PATH.gguf"),
     "embedder": _embedder,
@@ -294,7 +310,7 @@ LOOKS: Mapping[str, Callable[[Fractal], Found]] = {
     "git": _git,
     "terminal": _terminal,
 }
-UNTRIED = ("sandbox", "ladder", "model", "embedder")
+UNTRIED = ("sandbox", "ladder", "model", "proxy", "embedder")
 """What is not tried out in a folder that asks for permissions."""
 FIXES = {"embedder": "or use the setting embedder: lexical"}
 

@@ -26,8 +26,8 @@ class Stream(StreamingResponse):
 
     media_type = SSE
 
-    def __init__(self, hub: Hub, after: str, run: str) -> None:
-        super().__init__(sent.as_sse() async for sent in hub.follow(after, run))
+    def __init__(self, hub: Hub, after: str, run: str, text: bool) -> None:
+        super().__init__(sent.as_sse() async for sent in hub.follow(after, run, text=text))
         self.hub = hub
 
     async def stream_response(self, send: Send) -> None:
@@ -46,16 +46,18 @@ async def events(
     served: Served,
     run: str = "",
     after: str = "",
+    text: bool = False,
     last_event_id: Annotated[str, Header()] = "",
 ) -> Stream:
     """What happens, as server-sent events: each an event of docs/events.md, with a numbered id.
 
     A client that reconnects sends `Last-Event-ID` (or `after`) and gets what it missed; where that is not
-    known any more, one event `reload`. `run` selects one run.
+    known any more, one event `reload`. `run` selects one run. With `text` also the replies of models as they
+    are written: events `reply_delta`, without an id, which nobody gets again.
     """
     if served.events.full:
         raise HTTPException(503, f"{MOST_CLIENTS} clients follow already; try again later")
-    return Stream(served.events, last_event_id or after, run)
+    return Stream(served.events, last_event_id or after, run, text)
 
 
 @router.websocket("/api/brain/events")

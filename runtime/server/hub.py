@@ -23,6 +23,8 @@ MOST_CLIENTS = 500
 """Streams at the same time."""
 HEARTBEAT = 15.0
 """Seconds without an event after which a stream shows that it is alive."""
+PIECES = 2_000
+"""Pieces of replies that are kept for those who follow them."""
 RELOAD = "reload"
 """The event that tells a client to read the state anew: it has missed events."""
 
@@ -37,6 +39,8 @@ class Sent:
 
     def as_sse(self) -> str:
         """The piece as a server-sent event. A client keeps its id, also that of a heartbeat."""
+        if not self.id:  # a piece of a reply, which nobody gets again
+            return f"data: {self.text}\n\n"
         name = f"event: {RELOAD}\n" if self.kind == RELOAD else ""
         return f"id: {self.id}\n{name}data: {self.text}\n\n" if self.text else f": alive\nid: {self.id}\n\n"
 
@@ -55,6 +59,8 @@ class Hub:
         self._epoch = secrets.token_hex(4)
         self._ring: deque[tuple[str, str, str]] = deque(maxlen=kept)  # run, kind, JSON
         self._count = 0
+        self._pieces: deque[tuple[int, str, str]] = deque(maxlen=PIECES)  # events before it, run, JSON
+        self._piece_count = 0
         self._more = asyncio.Event()  # a new one after each event
         self.listened = asyncio.Event()
         self.clients = 0
@@ -69,9 +75,14 @@ class Hub:
         return f"{self._epoch}-{number}"
 
     def hear(self, event: Event) -> None:
-        """Take an event of a run; not pieces of a reply or of thinking, which would push out all others."""
+        """Take an event of a run. Pieces of replies and of thinking would push out the others."""
         if event.kind not in ("reply_delta", "thinking_delta"):
             self.publish(event.as_dict())
+        elif event.kind == "reply_delta":
+            text = json.dumps(event.as_dict(), ensure_ascii=False, default=str).encode("utf-8", "replace")
+            self._pieces.append((self._count, event.run, text.decode()))
+            self._piece_count += 1
+            self._wake()
 
     def publish(self, event: Mapping[str, Any]) -> None:
         """Add an event, which has at least `kind`, and `run` if it is about one."""
@@ -89,8 +100,10 @@ class Hub:
         self.closed = True
         self._wake()
 
-    async def follow(self, after: str = "", run: str = "") -> AsyncGenerator[Sent]:
+    async def follow(self, after: str = "", run: str = "", *, text: bool = False) -> AsyncGenerator[Sent]:
         """The events after an id (""; from now on), of one run or of all, with heartbeats.
+
+        With `text` also the pieces of replies that are being written from now on. They have no id.
 
         Begins with the place where it stands: a client that is cut off before any event misses nothing.
         """
@@ -100,15 +113,22 @@ class Hub:
             yield self._reload(at)
         else:
             yield Sent(self._id(at))
+        heard = self._piece_count
         while not self.closed:
-            if at < self._count - len(self._ring):
+            heard = max(heard, self._piece_count - len(self._pieces))
+            if text and heard < self._piece_count and self._pieces[heard - self._piece_count][0] <= at:
+                _, of, piece = self._pieces[heard - self._piece_count]
+                heard += 1
+                if run in ("", of):
+                    yield Sent("", piece, "reply_delta")
+            elif at < self._count - len(self._ring):
                 at = self._count
                 yield self._reload(at)
             elif at < self._count:
-                of, kind, text = self._ring[at - self._count]
+                of, kind, data = self._ring[at - self._count]
                 at += 1
                 if run in ("", of):
-                    yield Sent(self._id(at), text, kind)
+                    yield Sent(self._id(at), data, kind)
             else:
                 try:
                     await asyncio.wait_for(self._more.wait(), HEARTBEAT)

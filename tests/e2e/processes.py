@@ -19,6 +19,7 @@ from typing import Any
 from in_process import in_process
 from lanes import until
 from playing import plan
+from warm import Process
 
 from kernel.document.model import Document
 from kernel.errors import Exit
@@ -73,7 +74,7 @@ def command(folder: Path, *words: str) -> list[str]:
 
 
 def start(folder: Path, *words: str, **more: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    return Process(
         command(folder, *words),
         env=environment(**more),
         stdin=subprocess.DEVNULL,

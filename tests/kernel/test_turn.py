@@ -334,6 +334,16 @@ def test_lines_that_an_earlier_call_moves_are_not_edited(turns: Turns, tmp_path:
     assert (tmp_path / "n.txt").read_text() == "a\ne\n3\nd\n"
 
 
+def test_lines_above_an_earlier_edit_of_the_turn_are_edited(turns: Turns, tmp_path: Path):
+    put(tmp_path, "n.txt", "1\n2\n3\n4\n")
+    below = call("edit", path="n.txt", old="4\n", new="4\n5\n")
+    alike = call("edit", path="n.txt", old="1\n", new="one\n")
+    _, model = turns([below, alike, call("edit", path="n.txt", lines="2", new="two")], [done("x")], [done()])
+
+    assert "moves the lines" not in results(model.asks[1])["call_3"]
+    assert (tmp_path / "n.txt").read_text() == "one\ntwo\n3\n4\n5\n"
+
+
 def test_a_plan_is_not_repeated_for_ever(turns: Turns):
     plan = {
         "approach": "write it",

@@ -38,6 +38,8 @@ def main(task: str, reply: str, settings: str, approve: str = "--yes") -> None:
             check=False,
         )
         data = run("resume", *options)
+    if "spent" not in data:  # the run ended with an error
+        raise SystemExit(str(data.get("error") or data)[-2000:])
     spent = data["spent"]
     used = {key: spent.get(key, 0) for key in ("calls", "prompt_tokens", "completion_tokens")}
     answer = data["output"] or data["question"] or data["reason"]

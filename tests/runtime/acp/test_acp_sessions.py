@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 
@@ -11,6 +12,7 @@ import pytest
 import pytest_asyncio
 from editor import editor, settings
 from lanes import async_until
+from llm_server import Answer
 from playing import ACCEPT, bash, plan, read, write
 
 from kernel.document.model import Document
@@ -336,3 +338,44 @@ async def test_a_folder_whose_guidance_is_not_allowed_is_opened_without_it(work)
         session = await client.open(work)
         await client.ask(session, "what is 2 + 2")
         assert "4" in client.said()
+
+
+async def test_an_answer_is_shown_while_it_is_written(client, work, llm_server):
+    answer = "The notes have two lines, and the first of them is one.\n" + "They say little else. " * 60
+    llm_server.always(lambda body: Answer(answer))
+    model = {"model": "openai/some-model", "api_base": llm_server.url, "reply_tokens": 500}
+    (work / "fractal.yaml").write_text(json.dumps({**model, "price": {"input": 0, "output": 0}}))
+    session = await client.open(work)
+    assert await client.ask(session, "explain in your own words what the notes are about") == "end_turn"
+    pieces = [each.content.text for each in client.of("agent_message_chunk")]
+    assert len(pieces) > 3
+    assert "".join(pieces).startswith(answer.strip()), "".join(pieces)
+    assert "".join(pieces).count("first of them") == llm_server.count, "the end does not repeat it"
+
+
+async def test_the_model_can_be_chosen_in_the_editor(client, work, tmp_path):
+    for name in ("first", "second"):
+        script = [{"phase": "fused", "reply": plan(write(f"{name}.txt", name))}, JUDGE]
+        (tmp_path / f"{name}.json").write_text(json.dumps(script))
+    (work / "fractal.yaml").write_text(json.dumps({"model": f"scripted:{tmp_path}/first.json"}))
+    answer = await client.agent.new_session(cwd=str(work), mcp_servers=[])
+    (option,) = answer.config_options
+    assert (option.id, option.category, option.current_value) == (
+        "model",
+        "model",
+        f"scripted:{tmp_path}/first.json",
+    )
+    await client.ask(answer.session_id, "make a file")
+    other = f"scripted:{tmp_path}/second.json"
+    set_option = client.agent.set_config_option
+    changed = await set_option(session_id=answer.session_id, config_id="model", value=other)
+    assert changed.config_options[0].current_value == other
+    assert other in [each.value for each in changed.config_options[0].options]
+    await client.ask(answer.session_id, "make another file")
+    assert (work / "first.txt").exists() and (work / "second.txt").exists()
+    wrong = {"scripted:/nowhere.json": "nowhere", " ": "name a model"}
+    for value, why in wrong.items():
+        refused = set_option(session_id=answer.session_id, config_id="model", value=value)
+        assert why in await client.refused(refused)
+    refused = set_option(session_id=answer.session_id, config_id="mood", value="good")
+    assert "there is no option mood" in await client.refused(refused)

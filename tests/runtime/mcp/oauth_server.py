@@ -11,7 +11,6 @@ import json
 import secrets
 import socket
 import sys
-import time
 from pathlib import Path
 
 import uvicorn
@@ -28,6 +27,7 @@ from mcp.shared.auth import OAuthToken
 from mcp.types import ToolAnnotations
 
 STATE = Path(sys.argv[1])
+LATER = 4_000_000_000  # no token ends while a test runs, whatever it is told
 STATE.exists() or STATE.write_text("{}")
 
 
@@ -61,7 +61,7 @@ class Logins:
         code = AuthorizationCode(
             code=secrets.token_hex(8),
             scopes=params.scopes or [],
-            expires_at=time.time() + 60,
+            expires_at=LATER,
             client_id=client.client_id,
             code_challenge=params.code_challenge,
             redirect_uri=params.redirect_uri,
@@ -83,7 +83,7 @@ class Logins:
         lives = told("lives", 3600)
         access, refresh = f"access-{secrets.token_hex(8)}", f"refresh-{secrets.token_hex(8)}"
         owner = {"client_id": client, "scopes": scopes, "resource": resource}
-        self.tokens[access] = AccessToken(token=access, expires_at=int(time.time() + lives), **owner)
+        self.tokens[access] = AccessToken(token=access, expires_at=LATER, **owner)
         self.refreshes[refresh] = RefreshToken(token=refresh, **owner)
         given = {"access_token": access, "refresh_token": refresh, "scope": " ".join(scopes)}
         return OAuthToken(expires_in=lives, **given)

@@ -1,4 +1,4 @@
-"""Five hundred tools cost a turn no more than ten, and the one that a task needs is among those it sees."""
+"""Five hundred tools cost a turn hardly more than ten, and the one that a task needs is among them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from many_tools import PARAPHRASES, TASKS, TOOLS
 from mcp_place import fake
 from playing import ACCEPT, plan
 
-from kernel.asking.conversation import INDEX_HEAD, INDEX_TOKENS, index_of
+from kernel.asking.conversation import INDEX_HEAD, INDEX_TOKENS, MOST_DECLARED, index_of
 from kernel.asking.responder import estimate_tokens
 from kernel.document.model import Document, Meta, Note, Section
 from runtime.api.fractal import Fractal
@@ -33,7 +33,7 @@ def catalogue(place):
     return of
 
 
-def test_instructions_of_plan_are_as_long_with_ten_tools_as_with_five_hundred(place, play):
+def test_five_hundred_tools_make_the_instructions_hardly_longer_than_ten(place, play):
     tokens = {}
     for number in (10, 500):
         place.write({"hub": fake(f"many{number}")})
@@ -42,7 +42,7 @@ def test_instructions_of_plan_are_as_long_with_ten_tools_as_with_five_hundred(pl
         assert len(names) == number
         asks = [each.data for each in played.events if each.kind == "ask_finished"]
         tokens[number] = asks[0]["instruction_tokens"]
-    assert tokens[500] == pytest.approx(tokens[10], rel=0.1), tokens
+    assert tokens[500] <= tokens[10] + MOST_DECLARED, tokens
 
 
 def index(tools, task):
@@ -91,6 +91,9 @@ def test_every_turn_offers_what_the_first_one_saw(place, play, profile, number):
         if ask.phase == "check":
             return ACCEPT
         named = set(re.findall(r"hub-[a-z-]+", ask.messages[1]["content"]))
+        named |= {
+            each["function"]["name"] for each in ask.tools if each["function"]["name"].startswith("hub-")
+        }
         inner = bool(ask.document.meta.parent)
         seen.setdefault(f"{ask.phase} {inner}", named)
         if ask.phase == "work":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import ssl
 import threading
@@ -18,6 +19,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from in_process import in_process
 from lanes import until
 from llm_server import Answer, LlmServer
 
@@ -347,3 +349,18 @@ async def test_headers_do_not_follow_a_redirect_to_another_server(
         assert (await model.answer(make_ask())).text == "yes"
     assert llm_server.requests[0][1]["x-key"] == "hidden99"
     assert "hidden99" not in str(other.requests) and "sk-of-a-test" not in str(other.requests)
+
+
+def test_doctor_names_the_proxy_and_wants_no_key_that_is_not_needed(tmp_path: Path) -> None:
+    rungs = [
+        {"model": "openai/far", "api_base": "http://models.invalid/v1", "headers": {"api-key": "abc"}},
+        {"model": "openai/near", "api_base": "127.0.0.1:9/v1"},
+        {"model": "groq/m", "key_command": "printf key"},
+    ]
+    environ = {**os.environ, "HTTP_PROXY": "http://me:phidden99@proxy.invalid:3128", "OPENAI_API_KEY": ""}
+    environ |= {"FRACTAL_LADDER": json.dumps(rungs), "GROQ_API_KEY": "", "FRACTAL_SANDBOX": "off"}
+    checks = json.loads(in_process(tmp_path, ["doctor", "--json"], environ).out)
+    found = {each["name"]: f"{each}" for each in checks}
+    assert "no key" not in found["model"]
+    assert "openai/far through the proxy http://proxy.invalid:3128 of HTTP_PROXY" in found["proxy"]
+    assert "near" not in found["proxy"] and "hidden99" not in str(checks)

@@ -25,7 +25,7 @@ from websockets.sync.client import connect
 from kernel.events import Event
 from runtime.api.fractal import Fractal
 from runtime.server.client import Client, ServerError
-from runtime.server.hub import MOST_CLIENTS, Hub, Sent
+from runtime.server.hub import MOST_CLIENTS, PIECES, Hub, Sent
 from runtime.server.serving import PATIENCE
 from runtime.server.watching import Watcher
 from runtime.workspace.workspace import run_lock
@@ -99,6 +99,33 @@ async def test_one_run_is_selected_and_pieces_of_replies_are_left_out() -> None:
         ("bbbbbb", "run_started"),
         ("bbbbbb", "run_finished"),
     ]
+
+
+async def test_replies_are_streamed_in_their_place_to_who_asks_for_them() -> None:
+    hub = Hub()
+    found: list[Sent] = []
+    async with aclosing(hub.follow(run="bbbbbb", text=True)) as stream:
+        found.append(await anext(stream))
+        for run in ("aaaaaa", "bbbbbb"):
+            for kind, data in (("ask_started", {}), ("reply_delta", {"text": "four"}), ("ask_finished", {})):
+                hub.hear(Event(kind, run, data=data))  # type: ignore[arg-type]
+        found += [await anext(stream) for _ in range(3)]
+    kinds = [json.loads(sent.text)["kind"] for sent in found[1:]]
+    assert kinds == ["ask_started", "reply_delta", "ask_finished"]
+    piece = found[2].as_sse()
+    assert piece.startswith("data: ") and json.loads(piece.removeprefix("data: "))["data"]["text"] == "four"
+    assert "id:" not in piece.partition("data:")[0], "a client keeps the id of the last event"
+
+
+async def test_a_slow_client_misses_pieces_of_replies_and_no_events() -> None:
+    hub = Hub()
+    async with aclosing(hub.follow(text=True)) as stream:
+        await anext(stream)
+        for _ in range(PIECES + 10):
+            hub.hear(Event("reply_delta", "aaaaaa", data={"text": "x"}))
+        hub.publish({"kind": "k", "n": 0})
+        found = [await anext(stream) for _ in range(PIECES + 1)]
+    assert [sent.kind for sent in found] == ["reply_delta"] * PIECES + ["k"]
 
 
 def test_after_a_restart_a_client_is_told_to_reload(work: Path) -> None:
