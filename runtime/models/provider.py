@@ -444,7 +444,7 @@ class Provider(Responder, ABC):
         written = [answer.text, answer.thinking, *map(" ".join, answer.calls)]
         completion = told.completion or sum(self.count(each) for each in written if each)
         if told.usd is not None and not self.given_price:
-            return Usage(prompt, completion, told.usd)
+            return Usage(prompt, completion, told.usd, cached_tokens=told.cached)
         return usage(prompt, completion, self.price, told.cached)
 
     def _cost_of_fault(self, ask: Ask, answer: Answer, fault: Fault) -> Usage | None:

@@ -111,6 +111,17 @@ async def test_cached_tokens_are_counted_and_cost_less(
     assert reply.usage.usd == pytest.approx((100 * 10 + 900 + 10 * 10) / 1_000_000)
 
 
+async def test_cached_tokens_are_counted_where_the_server_says_what_it_costs(
+    llm_server: LlmServer, turn: Callable[[int], Ask]
+) -> None:
+    used = {"prompt_tokens": 1000, "completion_tokens": 10, "cost": 0.25}
+    used["prompt_tokens_details"] = {"cached_tokens": 900}
+    choice = {"message": {"role": "assistant", "content": DONE}, "finish_reason": "stop"}
+    llm_server.queue(Answer(raw=json.dumps({"choices": [choice], "usage": used}).encode()))
+    reply = await OpenAI("openai/m", api_base=llm_server.url).answer(turn(1))
+    assert (reply.usage.usd, reply.usage.cached_tokens) == (0.25, 900)
+
+
 def test_a_run_tells_its_fresh_and_its_cached_tokens(tmp_path: Path, llm_server: LlmServer) -> None:
     look = {"calls": [{"tool": "list", "args": {}}]}
     done = {"calls": [], "done": {"answer": "There are no files."}}
