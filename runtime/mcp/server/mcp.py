@@ -142,9 +142,18 @@ def _plainly(work: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any
     return call
 
 
+class _Server(MCPServer):
+    """An argument that is null is left out: many clients send all that a tool has."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        """Call a tool with the arguments that are given."""
+        given = {each: value for each, value in arguments.items() if value is not None}
+        return await super().call_tool(name, given, context)
+
+
 def make(runs: Runs) -> MCPServer:
     """Make the server with its tools and resources."""
-    server = MCPServer("fractal", instructions=ABOUT, version=__version__, log_level="CRITICAL")
+    server = _Server("fractal", instructions=ABOUT, version=__version__, log_level="CRITICAL")
     reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     acts = ToolAnnotations(read_only_hint=False, destructive_hint=True)
 

@@ -286,6 +286,15 @@ def test_a_guided_tool_is_called_with_a_task_in_words(folder):
     assert (folder / "hello.txt").read_text() == "hello Ana"
 
 
+def test_an_argument_that_is_null_is_left_out(folder):
+    async def work(call):
+        begun = await call("run", task="calculate 2+2", wait=None, model=None, after=None)
+        return begun, await call("status", run=begun["run"], wait=None)
+
+    begun, state = speak(folder, work)
+    assert (begun["result"], state["status"]) == ("4", "complete")
+
+
 def test_errors_are_sentences(folder):
     async def work(call):
         assert "there is no tool 'reed'; there are read" in await call.fails("call_tool", tool="reed")
