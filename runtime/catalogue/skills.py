@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any, cast
 
@@ -115,7 +116,12 @@ def _meta(head: list[str], notes: list[str]) -> Mapping[str, Any]:
         value: Any = yaml.load("\n".join(head), loader)
         few_values(value)
         if isinstance(value, dict):
-            return cast(Mapping[str, Any], value)
+            read, written = cast(dict[str, Any], value), _by_lines(head)
+            # YAML reads `yes` and `2026-01-01` as something else: what is written is what is meant
+            plain = {
+                key: each for key, each in written.items() if isinstance(read.get(key), bool | int | date)
+            }
+            return {**read, **plain}
         if head and value is not None:
             notes.append("line 1: the frontmatter is no mapping of names to values")
     except (yaml.YAMLError, ValueError, RecursionError) as error:

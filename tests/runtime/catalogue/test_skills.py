@@ -333,3 +333,12 @@ def test_headings_of_a_skill_are_not_phase_sections(work: Path, folder: Path) ->
     ask = model.shown["phase-words", "plan"]
     assert "phase-words" not in ask.system
     assert "## Plan\n\nNone." in prompt_text(ask)
+
+
+@pytest.mark.parametrize("word", ["yes", "null-date", "2026-01-01", "7", "off"])
+def test_a_name_that_yaml_reads_as_something_else_is_what_is_written(tmp_path: Path, word: str) -> None:
+    text = f"---\nname: {word}\ndescription: 2026-01-01\nmetadata: {{version: 1}}\n---\nDo it.\n"
+    put(path := tmp_path / word / "SKILL.md", text.encode())
+    read = read_skill(path)
+    assert (read.name, read.description) == (word, "2026-01-01")
+    assert read.departures == ()
