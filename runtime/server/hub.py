@@ -107,13 +107,13 @@ class Hub:
 
         Begins with the place where it stands: a client that is cut off before any event misses nothing.
         """
+        heard = self._piece_count
         at = self._number(after) if after else self._count
         if at is None:
             at = self._count
             yield self._reload(at)
         else:
             yield Sent(self._id(at))
-        heard = self._piece_count
         while not self.closed:
             heard = max(heard, self._piece_count - len(self._pieces))
             if text and heard < self._piece_count and self._pieces[heard - self._piece_count][0] <= at:

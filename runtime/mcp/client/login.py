@@ -20,6 +20,7 @@ from kernel import disk
 from kernel.errors import ConfigurationError
 from runtime import user_files
 from runtime.mcp.client.configured import Entry
+from runtime.received import ACCEPTED, hold
 from runtime.secrets.known import learn_secret
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ SECONDS = 300.0
 """How long a person has for a login."""
 LARGEST = 100_000
 """Bytes of a login that are read, and of a request to the address that ends it."""
+LARGEST_ANSWER = 4_000_000
+"""Bytes of an answer to a login."""
 EARLY = 30.0
 """Seconds before its end at which a token is renewed."""
 _HELLO = {
@@ -182,7 +185,7 @@ async def log_in(entry: Entry, browse: Callable[[str], None], seconds: float = S
         async with asyncio.timeout(seconds), _listening(_port(entry)) as (address, answered):
             provider = _provider(entry, Kept(entry, fresh=True), address, redirect, lambda: answered)
             headers = {**_HEADERS, **entry.headers}
-            async with httpx2.AsyncClient(auth=provider, timeout=seconds, headers=headers) as client:
+            async with _client(auth=provider, timeout=seconds, headers=headers) as client:
                 if entry.transport == "sse":
                     request = client.stream("GET", entry.url)
                 else:
@@ -215,13 +218,22 @@ async def log_out(entry: Entry) -> bool:
 
 
 async def _revoke(kept: Mapping[str, Any]) -> None:
-    import httpx2
-
     client, tokens = kept["client"], kept["tokens"]
     names = {"client_id": client["client_id"], "client_secret": client.get("client_secret", "")}
     token = tokens.get("refresh_token") or tokens["access_token"]
-    async with httpx2.AsyncClient(timeout=10.0) as web:
+    async with _client(timeout=10.0) as web:
         await web.post(kept["server"]["revocation_endpoint"], data={"token": token, **names})
+
+
+def _client(**settings: Any) -> Any:
+    """A client that reads no longer answer than a login has."""
+    import httpx2
+
+    async def bound(response: Any) -> None:
+        hold(response, LARGEST_ANSWER, httpx2)
+
+    headers = {**ACCEPTED, **settings.pop("headers", {})}
+    return httpx2.AsyncClient(headers=headers, event_hooks={"response": [bound]}, **settings)
 
 
 def _provider(entry: Entry, kept: Kept, address: str, redirect: Any, answer: Any) -> Any:
