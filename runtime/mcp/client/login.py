@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from kernel import disk
 from kernel.errors import ConfigurationError
-from runtime import user_files
+from runtime import found_files, user_files
 from runtime.mcp.client.configured import Entry
 from runtime.received import ACCEPTED, hold
 from runtime.secrets.known import learn_secret
@@ -80,11 +80,11 @@ class Kept:
     @property
     def changed(self) -> bool:
         """Whether another process has written it since it was read."""
-        return not self._fresh and disk.version(self.path) != self._seen
+        return not self._fresh and found_files.version(self.path) != self._seen
 
     def read(self) -> Mapping[str, Any]:
         """What is kept; empty if nothing usable is."""
-        self._seen = disk.version(self.path)
+        self._seen = found_files.version(self.path)
         try:
             data: Any = json.loads(disk.read(self.path, LARGEST))
         except (OSError, ValueError, RecursionError):
@@ -132,7 +132,7 @@ class Kept:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.parent.chmod(0o700)
         disk.put(self.path, json.dumps(data).encode(), mode=0o600)
-        self._seen, self._fresh = disk.version(self.path), False
+        self._seen, self._fresh = found_files.version(self.path), False
 
     async def get_client_info(self) -> Any:
         """What the server knows this client by."""
