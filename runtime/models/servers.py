@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from typing import Any, cast
 
 from kernel import disk
@@ -30,6 +31,7 @@ class Servers:
     def __init__(self, path: Path | None = None, now: Callable[[], float] = time.time) -> None:
         self.path, self._now = path, now
         self._here: dict[str, dict[str, Any]] | None = None
+        self._learning = Lock()
 
     def known(self, server: str, seconds: float = KEPT) -> Mapping[str, Any]:
         """The facts about a server that are no older than that.
@@ -43,15 +45,16 @@ class Servers:
 
     def learn(self, server: str, **facts: Any) -> None:
         """Remember facts beside what other processes wrote. What cannot be written is found out again."""
-        found = self._read()
-        kept = found.pop(server, {})
-        new = {name: {"value": value, "at": self._now()} for name, value in facts.items()}
-        found[server] = {**kept, **new}
-        self._here = dict(list(found.items())[-MOST:])
-        if self.path and self.path.parent.is_dir():  # only a run makes that folder
-            with suppress(OSError):
-                raw = json.dumps(self._here, indent=1).encode("utf-8", "replace")
-                disk.put(self.path, raw, mode=0o600, fsync=False)
+        with self._learning:  # the window is asked for beside the first call
+            found = self._read()
+            kept = found.pop(server, {})
+            new = {name: {"value": value, "at": self._now()} for name, value in facts.items()}
+            found[server] = {**kept, **new}
+            self._here = dict(list(found.items())[-MOST:])
+            if self.path and self.path.parent.is_dir():  # only a run makes that folder
+                with suppress(OSError):
+                    raw = json.dumps(self._here, indent=1).encode("utf-8", "replace")
+                    disk.put(self.path, raw, mode=0o600, fsync=False)
 
     def _is_fresh(self, fact: Any, seconds: float) -> bool:
         at = cast(Mapping[str, Any], fact).get("at") if isinstance(fact, Mapping) else None

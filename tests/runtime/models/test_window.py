@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,14 @@ def test_the_file_is_read_once_by_a_process_and_what_others_wrote_is_kept(tmp_pa
     assert first.known("a m") == {}
     first.learn("b m", window=4096)
     assert Servers(file).known("a m") == first.known("a m") == {"tools": False}
+
+
+def test_what_two_threads_learn_at_once_is_all_kept(tmp_path: Path):
+    servers = Servers(tmp_path / "servers.json")
+    names = [f"fact{number}" for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: servers.learn("a m", **{name: 1}), names))
+    assert Servers(tmp_path / "servers.json").known("a m").keys() == set(names)
 
 
 def test_a_known_model_of_a_provider_is_not_asked_about():
