@@ -220,7 +220,9 @@ class StepRunner:
         while ready := self.order.get_ready():
             for n in ready:
                 step = self._step(n)
-                lost = [need for need in sorted(self.needs[n]) if not self._step(need).succeeded]
+                steps = self.session.doc.steps  # a plan edited by a person may name a step that is none
+                done = {need for need in self.needs[n] if need in steps and steps[need].succeeded}
+                lost = sorted(self.needs[n] - done)
                 if step.share is not None and step.state == "running":
                     self.children.add(n)
                 elif step.state == "running" or not lost or self._only_waits(step):
