@@ -209,14 +209,16 @@ def known() -> dict[str, str]:
 
 def given() -> dict[str, str]:
     """Those of the environment, the settings and the servers, each with its name."""
-    return _learned | _named_by(tuple(os.environ.items()))
+    # for each text of a run: os.environ itself decodes every variable at every look
+    variables: Mapping[Any, Any] = vars(os.environ).get("_data", os.environ)
+    return _learned | _named_by(tuple(variables.items()))
 
 
 @lru_cache(maxsize=4)
-def _named_by(environment: tuple[tuple[str, str], ...]) -> dict[str, str]:
+def _named_by(environment: tuple[tuple[bytes | str, bytes | str], ...]) -> dict[str, str]:
     """The secrets in an environment, each with the name of its variable."""
     secrets: dict[str, str] = {}
-    for name, value in environment:
+    for name, value in ((os.fsdecode(name), os.fsdecode(value)) for name, value in environment):
         if names_secret(name) and not is_empty(value) and not _is_path(value):
             secrets |= _spellings(name, value) | _spellings(name, _bare(value))
         elif password := password_in(value):
