@@ -194,6 +194,7 @@ CLOCK_READERS = {
     "tests/lanes.py": "what all others use",
     "tests/llm_server.py": "the times of requests: no fewer seconds than a retry waits are between two",
     "tests/runtime/mcp/fake_server.py": "a slow server, in a process of its own",
+    "tests/runtime/mcp/oauth_server.py": "the ends of its tokens are times, in a process of its own",
 }
 
 

@@ -33,6 +33,11 @@ Source = Callable[[], Sequence[Tool | Fault]]
 """Where more tools come from than the system's folders: plugins and servers."""
 
 
+def faults_of(catalogue: object) -> list[Fault]:
+    """What is wrong with the files of the catalogue of a run; nothing of one of another class."""
+    return catalogue.faults if isinstance(catalogue, Catalogue) else []
+
+
 class Catalogue:
     """The tools of a list of system folders; the first folder wins where two have the same path.
 

@@ -25,6 +25,7 @@ from kernel.loop.run_context import Session
 from kernel.tools.operations import Result
 from kernel.tools.state_machine import Machine, MachineState, moved, refusal
 from kernel.tools.tool import Danger, Tool
+from runtime.catalogue.catalogue import faults_of
 from runtime.evolution.drafts import Drafts, written_by
 from runtime.evolution.files import one_line
 from runtime.operations.running import Runner
@@ -76,7 +77,7 @@ async def _tool_trial(dangers: Dangers, connects: Connects, session: Session, un
     assert drafts
     place = drafts.folder / unit
     catalogue = session.run.catalogue
-    for fault in catalogue.faults:
+    for fault in faults_of(catalogue):
         if fault.path == place or place in fault.path.parents:
             name = fault.path.relative_to(drafts.folder).as_posix()
             return Trial(unit, False, f"schema: {name}:{fault.line}: {fault.message}")

@@ -20,7 +20,7 @@ from kernel.loop.criteria import Finding
 from kernel.loop.run_context import RunContext, overseen
 from kernel.store.files import FileStore
 from kernel.tools.tool import Tool
-from runtime.catalogue.catalogue import NO_SKILLS
+from runtime.catalogue.catalogue import NO_SKILLS, faults_of
 from runtime.evolution.drafts import Drafts, written_by
 from runtime.evolution.files import TOOL_FILE, File, read, tool_at, unit_files, with_field
 from runtime.evolution.journal import MACHINE, PERSON, Entry, Journal
@@ -68,7 +68,7 @@ class Workshop:
     def begin(self, run_context: RunContext) -> None:
         """Before a run: from now on programs are tested before use, and failures are counted."""
         self.open(but=run_context.id)
-        for fault in run_context.catalogue.faults:
+        for fault in faults_of(run_context.catalogue):
             if fault.message == NO_SKILLS:
                 self._warn(run_context.id, f"{NO_SKILLS}: {fault.path}; fix the setting `skills`")
         run_context.listener = self._watching(run_context, run_context.listener)

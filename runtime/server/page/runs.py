@@ -19,6 +19,7 @@ from runtime.server.page.run_page import as_markdown, as_text, changes_of, run_p
 from runtime.server.page.views import HEADERS, View, html, seen
 from runtime.server.runs import Room
 from runtime.server.service import Served
+from runtime.workspace.prompts import shown_messages
 
 router = APIRouter(route_class=View, include_in_schema=False)
 ON_A_PAGE = 50
@@ -67,6 +68,7 @@ def show(
     if call and not sent:
         raise HTTPException(404, f"run {shown.run} keeps no prompt of a call {call}")
     source = as_text(fractal, chosen)
+    built = fractal.prompt(chosen) if prompt else None
     rendered = not (text or prompt or call or step is not None)
     return html(
         request,
@@ -76,7 +78,8 @@ def show(
         doc=chosen,
         source=source,
         body=as_markdown(source, _links(shown.run, shown.documents)) if rendered else None,
-        prompt=fractal.prompt(chosen) if prompt else None,
+        prompt=built,
+        texts=shown_messages(built[1]) if built else [],
         call=call,
         sent=sent,
         step=step,
