@@ -76,6 +76,8 @@ def fault_in(value: Mapping[str, Any]) -> Fault | None:
 
 def of_page(text: str, ok: bool) -> Fault:
     """The fault of an answer that is a web page, or a text; `ok`: its status says that it is a reply."""
+    if text.count("\ufffd") + text.count("\0") > len(text) // 10:
+        return Fault("the answer is no text; is the address right?")
     if not text.startswith("<"):
         words = " ".join(text.split())[:LONGEST_WORDS]
         return Fault(f"the answer is no reply: {words}" if ok else words, _status_of(words, words))

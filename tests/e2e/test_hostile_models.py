@@ -137,7 +137,7 @@ NAMES = [
     "../../x",
     "system/tools/hostile",
     "/bin/sh",
-    "hostile\n",
+    "hostile\nx",
     "",
     "no-such",
     "../hostile",
