@@ -50,7 +50,8 @@ def list_entries(
             found = sorted(each.name for each in start.iterdir() if each.name != ".git")
         rows = [(name, start / name) for name in found if glob.matches((name,))]
         git, base = Ignored(ctx.folder), ctx.shown(start)
-        out = {path for _, path in rows if git.within(_marked(f"{base}/{path.name}", path))}
+        base, above = "" if base == "." else f"{base}/", git.within(f"{base}/")
+        out = {path for _, path in rows if git.ignores(_marked(f"{base}{path.name}", path), above)}
         lines = [_line(name, path) for name, path in rows if path not in out]
         lines += [f"{_line(name, path)}{IGNORED}" for name, path in rows if path in out]
     return _names(

@@ -52,7 +52,7 @@ class Ignored:
         self._git = _git_folder(self._root / ".git")
         self._below = self.folder.relative_to(self._root).as_posix()
         self._below = "" if self._below == "." else f"{self._below}/"
-        self._rules: dict[str, list[_Rules]] = {}
+        self._chains: dict[str, _Chain] = {}
         above = places[1 : places.index(self._root) + 1]
         found = [
             *self._read(self._common / "info" / "exclude", self._root),
@@ -111,21 +111,32 @@ class Ignored:
     def _by_rules(self, path: str) -> bool:
         """What the nearest rule for a path says."""
         at = path.rfind("/", 0, len(path) - 1) + 1
-        while True:
-            inside = path[:at]
-            if inside not in self._rules:
-                place = self.folder / inside
-                self._rules[inside] = list(self._read(place / ".gitignore", place))
-            for rules in self._rules[inside]:
-                if (said := self._say(rules, path[at:])) is not None:
-                    return said
-            if not at:
-                break
-            at = path.rfind("/", 0, at - 1) + 1
+        for start, rules in self._chain(path[:at]):
+            if (said := self._say(rules, path[start:])) is not None:
+                return said
         for rules in reversed(self._above):
             if (said := self._say(rules, path)) is not None:
                 return said
         return False
+
+    def _chain(self, inside: str) -> _Chain:
+        """The rules of a folder and of those above it, the nearest first, each with the length of its path.
+
+        Those of the folder above are known in a walk, so that a deep folder costs no more than another one.
+        """
+        missing: list[str] = []
+        place = inside
+        while place not in self._chains:
+            missing.append(place)
+            if not place:
+                break
+            place = place[: place.rfind("/", 0, len(place) - 1) + 1]
+        chain = self._chains.get(place, ())
+        for each in reversed(missing):
+            folder = self.folder / each
+            own = tuple((len(each), rules) for rules in self._read(folder / ".gitignore", folder))
+            self._chains[each] = chain = own + chain
+        return chain
 
     def _say(self, rules: _Rules, path: str) -> bool | None:
         shown = rules.below + path
@@ -169,6 +180,9 @@ class _Rules:
             tried = sum(size**stars for size in (whole if deep else names)) // factorial(stars)
             steps += count * (_RULE + tried)
         return steps
+
+
+_Chain = tuple[tuple[int, _Rules], ...]
 
 
 def named(names: Iterable[str], more: bool = False) -> str:

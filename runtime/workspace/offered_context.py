@@ -101,13 +101,16 @@ def listing(folder: Path, protected: Sequence[Path] = ()) -> str:
     lines: list[str] = []
     more = looked = 0
     pending = [""]
+    left = set[str]()  # folders that git ignores and that have tracked files
     while pending and looked < LOOKED_AT and more <= COUNTED:
         inside = pending.pop()
         looked += 1
         names, folders = _names(root, inside, protected)
-        out = {each for each in (*(f"{inside}{name}" for name in names), *folders) if git.within(each)}
-        ignored += sorted(out)
-        folders = [each for each in folders if each not in out]
+        found = (*(f"{inside}{name}" for name in names), *folders)
+        out = {each for each in found if git.ignores(each, inside in left)}
+        left |= (some := {each for each in out if git.holds_tracked(each)})
+        ignored += sorted(out - some) if inside not in left else []
+        folders = [each for each in folders if each not in out or each in some]
         for name in names:
             if f"{inside}{name}" in out:
                 continue
