@@ -29,6 +29,7 @@ from runtime.workspace.worktrees import Worktree
 
 ROOT = Path(__file__).parent.parent
 STARTERS = {
+    "runtime/cli/mcp.py",  # the person's own browser, for a login that the person asked for
     "runtime/text/searching.py",  # an interpreter without environment or packages
     "runtime/mcp/client/transports.py",
     "runtime/sandbox/process.py",

@@ -63,7 +63,7 @@ def login(name: str, no_browser: bool) -> int:
 
     def browse(url: str) -> None:
         notify(f"log in here: {url}")
-        if not no_browser:
+        if not no_browser and url.startswith(("https://", "http://")):  # the server says it: no other scheme
             webbrowser.open(url)
 
     async def work() -> str:
