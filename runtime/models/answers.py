@@ -41,8 +41,12 @@ _THINKING = (
 _TEXTS = ("text", "content", "thinking", "reasoning", "summary", "value", "parts", "refusal", "output_text")
 _ARGUMENTS = ("arguments", "parameters", "args", "input")
 _CALL_PARTS = frozenset({"tool_use", "tool_call", "function_call", "toolUse", "function"})
-_THOUGHT = re.compile(r"\s*(?:<(think|thinking|thought|reasoning)\b[^<>]*>|\[(THINK)\])", re.IGNORECASE)
-_THOUGHT_ENDS = re.compile(r"(?<!`)(?:</(?:think|thinking|thought|reasoning)>|\[/THINK\])", re.IGNORECASE)
+_THOUGHT = re.compile(
+    r"\s*(?:[<◁](think|thinking|thought|reasoning)\b[^<>◁▷]*[>▷]|\[(THINK)\])", re.IGNORECASE
+)
+_THOUGHT_ENDS = re.compile(
+    r"(?<!`)(?:[<◁]/(?:think|thinking|thought|reasoning)[>▷]|\[/THINK\])", re.IGNORECASE
+)
 _JSON_BEGINS = re.compile(r"\s*(?:```\w*\s*)?[\[{]")
 _MARKS = tuple(f"<|{name}|>" for name in ("im_end", "eot_id", "eom_id", "end", "endoftext", "end_of_text"))
 _MARKS += ("<|return|>", "<|END_RESPONSE|>", "<end_of_turn>", "<｜end▁of▁sentence｜>", "<|end_of_box|>")
@@ -117,8 +121,15 @@ def _usd(used: Mapping[str, Any]) -> float | None:
         said = cast(Mapping[str, Any], said).get("total_cost") if isinstance(said, Mapping) else said
         value = _number(said)
         if value is not None and said not in (None, ""):
-            return value
+            return value + _upstream(used) if used.get("is_byok") or not value else value
     return None
+
+
+def _upstream(used: Mapping[str, Any]) -> float:
+    """What the provider behind a router charges by itself, to a key of the user's own."""
+    details = used.get("cost_details")
+    said = cast(Mapping[str, Any], details) if isinstance(details, Mapping) else {}
+    return _number(said.get("upstream_inference_cost")) or 0.0
 
 
 def _first(value: Any, *names: str) -> int:
@@ -367,7 +378,10 @@ class Reader:
         Some servers number all calls 0 or none, and some repeat the name, or all of it, in each piece.
         """
         name, given, place, id = _function(piece)
-        call = (self._calls[-1] if self._calls else None) if place is None else self._last.get(place)
+        latest = self._calls[-1] if self._calls else None
+        call = self._last.get(place) if place is not None else latest
+        if call is None and not name and not id:  # more of one that has begun, whatever number it bears
+            call = latest
         if call is None or (name and (another or call.ends_before(name, id))):
             call = _Call(place, id)
             self._calls.append(call)

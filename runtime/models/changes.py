@@ -1,7 +1,8 @@
 """What one ask changes after its server has refused it: a part is left out, or a length is lowered.
 
-A part that a refusal names is left out for good. After a refusal that names none, each part is left out once,
-then all of them; what helps stays left out, and what does not is sent again.
+A part that a refusal names is left out for good. After one that names none, all parts are left out once
+to see whether that helps. Where it does, the next ask leaves out each part by itself; what helps stays
+left out, and what does not is sent again.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ class Changes:
         return self._first if self._first and status_of(error) in REFUSALS else error
 
     def worked(self) -> None:
-        """Keep what was left out for a request that the server took."""
+        """Keep the part that was left out for a request that the server took; of several, one is at fault."""
+        if len(self._tried) > 1 and not self._provider.one_at_fault:
+            self._provider.one_at_fault = True
+            self.undo()
         self._tried = frozenset()
 
     def undo(self) -> None:
@@ -76,8 +80,8 @@ class Changes:
     def _next_trial(self, error: Exception, sent: Sequence[str]) -> bool:
         if self._trials is None:
             self._first = error
-            every = [frozenset(sent)] if len(sent) > 1 else []
-            self._trials = [*(frozenset({part}) for part in sent), *every]
+            single = [frozenset({part}) for part in sent] if self._provider.one_at_fault else []
+            self._trials = [*single, frozenset(sent)] if sent else []
         self.undo()
         if not self._trials:
             return False

@@ -17,9 +17,11 @@ sys.modules.setdefault("httpx._main", None)  # pyright: ignore[reportArgumentTyp
 import httpx  # noqa: E402
 
 from kernel.errors import ConfigurationError  # noqa: E402
+from runtime import addresses  # noqa: E402
 from runtime.models.certificates import trusted  # noqa: E402
 from runtime.proxies import Proxy, proxy_for  # noqa: E402
 from runtime.received import ACCEPTED, held, hold  # noqa: E402
+from runtime.secrets.redaction import redact  # noqa: E402
 
 WHOLE = "/chat/completions"
 """What some people add to the address of a server: the path of its requests."""
@@ -45,7 +47,7 @@ def client(
         base_url=base,
         params=params,
         headers={**headers, **ACCEPTED},
-        event_hooks={"request": [leave_out], "response": [held]},
+        event_hooks={"request": [leave_out], "response": [held, _refuse_turn]},
         timeout=timeout,
         follow_redirects=True,
         transport=Ways(bundle),
@@ -82,6 +84,16 @@ def base_of(address: str) -> tuple[httpx.URL, httpx.QueryParams]:
     url = httpx.URL(address)
     path = url.raw_path.partition(b"?")[0].decode("ascii").rstrip("/").removesuffix(WHOLE)
     return url.copy_with(raw_path=(path or "/").encode("ascii")), url.params
+
+
+async def _refuse_turn(response: httpx.Response) -> None:
+    """Follow no redirect that makes a GET of a request: that asks for a page, and not for a reply."""
+    if response.status_code in (301, 302, 303) and response.request.method == "POST":
+        place = redact(response.headers.get("location", ""))[:200]
+        raise ConfigurationError(
+            f"{addresses.shown(str(response.request.url))} redirects to {place or 'nowhere'} (status "
+            f"{response.status_code}) and gives no reply; set api_base to the address of the model's server"
+        )
 
 
 def _leave_out(request: httpx.Request, base: httpx.URL, headers: Mapping[str, str]) -> None:

@@ -26,7 +26,7 @@ SHOWN = 500
 """Characters of a call that cannot be read that its error shows."""
 _SEP = r"<[｜|]tool[▁_]sep[｜|]>"
 _OPENER = re.compile(
-    r"<(?:\w+:|｜DSML｜)?(?:function|invoke)(?:=|\s+name=)[\"']?(?P<name>[^\s\"'<>=]{1,80})[\"']?\s*>"
+    r"<(?:\w+:|｜DSML｜)?(?:function|invoke)(?:=|\s+name=)[\"']?(?P<name>[^\s\"'<>={]{1,80})[\"']?\s*(?:>|(?=\{))"
     r"|<(?:\w+:|｜DSML｜)?(?:tool_calls?|function_calls?|functioncall|TOOLCALL|start_function_call)>"
     r"|<\|tool_calls?\|?>|<\|plugin\|>|<\|START_ACTION\|>|<\|python_tag\|>|\[TOOL_CALLS\]|\bfunctools(?=\[)"
     r"|<[｜|]tool[▁_]calls?(?:_section)?[▁_]begin[｜|]>|```tool_(?:code|call)\b|\A\s*(?=\[)",

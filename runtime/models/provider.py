@@ -186,6 +186,8 @@ class Provider(Responder, ABC):
         facts = self.servers.known(self.server)
         self.refused: set[str] = {each for each in PARTS if each in facts.get("without", ())}
         """Optional parts of a request that the server has refused, and that are left out since."""
+        self.one_at_fault = False
+        """Whether its server refused a request, naming no part of it, and took it without all of them."""
         self.limit = str(facts.get("limit", "max_tokens"))
         """The request's member for the longest reply."""
         self._longest = whole(facts.get("longest"), 0)  # tokens of a reply that the server allows; 0: unknown
@@ -416,7 +418,8 @@ class Provider(Responder, ABC):
     def reply_of(self, ask: Ask, answer: Answer, headers: Mapping[str, str] | None = None) -> Reply:
         """The reply in an answer. Raises for each answer that is none, with what it has cost."""
         fault = answer.fault
-        if fault and fault.wrote and not answer.begun:  # the server could not read what its model wrote
+        # the server could not read what its model wrote; what nobody can read is a refusal of the form
+        if fault and fault.wrote and not answer.begun and (self._declares(ask) or _has_object(fault.wrote)):
             answer, fault = replace(answer, text=fault.wrote, finish="stop"), None
         text = self._text_of(ask, answer)
         if fault:
@@ -652,6 +655,13 @@ def _brake_of(provider: str) -> _Brake:
 def _delay(failures: int, base: float, longest: float) -> float:
     """Seconds to wait: `base`, doubled with each failure, at most `longest`, ± 25 %."""
     return min(longest, base * 2 ** (failures - 1)) * random.uniform(0.75, 1.25)
+
+
+def _has_object(text: str) -> bool:
+    try:
+        return bool(read_reply(text))
+    except ReplyError:
+        return False
 
 
 def _sum_usage(one: Usage, other: Usage) -> Usage:

@@ -74,8 +74,11 @@ _LONGEST = _any(
     r"\d+ > N, which is the maximum",
     r"(?:at most|<=|no more than|not exceed|up to) N",
     r"(?:maximum(?: value)?|limit)(?: is| of|:)? N",
+    r"lower than N",
 )
-_LIMIT_NAMED = re.compile(r"max_?(?:completion_?|output_?|new_?)?tokens|maxoutputtokens", re.IGNORECASE)
+_LIMIT_NAMED = re.compile(
+    r"max(?:imum)?[_ ]?(?:completion[_ ]?|output[_ ]?|new[_ ]?)?tokens|maxoutputtokens", re.IGNORECASE
+)
 _TOO_LONG = _any(
     rf"context[_ -]?{_SIZE}",
     r"maximum (?:prompt|sequence) length",

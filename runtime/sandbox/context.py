@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -57,6 +58,10 @@ class Drafts(Protocol):
     def laid_out(self) -> AbstractContextManager[Layout]:
         """A copy of the system as the run sees it, for one command."""
         ...
+
+
+_REPLACED = re.compile(r"~[\w.-]*|\$\{?[A-Za-z_]\w*\}?")
+"""What a shell replaces at the beginning of a path; a file of such a name is meant only if it is there."""
 
 
 @dataclass(frozen=True)
@@ -171,6 +176,9 @@ class OperationContext:
             raise OperationFailed("a path cannot contain the character NUL")
         if len(path) > LONGEST_PATH:
             raise OperationFailed(f"{path[:80]}…: a path has {LONGEST_PATH:,} characters at most")
+        first = Path(path).parts[:1]
+        if first and _REPLACED.fullmatch(first[0]) and not (self.folder / first[0]).exists():
+            raise OperationFailed(f"{path}: {first[0]} is not replaced here; name a path inside the folder")
         try:
             whole = self.folder.resolve() / Path(path)
             return (whole if path.isascii() else as_spelt(whole)).resolve()

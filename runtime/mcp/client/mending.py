@@ -43,7 +43,9 @@ def message_in(line: bytes) -> dict[str, Any] | None:
     answer = cast(dict[str, Any], read)
     head = {"jsonrpc": "2.0", "id": answer["id"]}
     if (error := answer.get("error")) is not None:
-        said: Any = cast(dict[str, Any], error).get("message") if isinstance(error, dict) else error
+        said: Any = (
+            (cast(dict[str, Any], error).get("message") or error) if isinstance(error, dict) else error
+        )
         text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
         return {**head, "error": {"code": _FAULT, "message": text}}
     if "result" not in answer:

@@ -249,6 +249,11 @@ RESULTS = {
     "result list": ([FINE], True, "fine"),
     "result of another form": ({"answer": 42}, True, '{"answer": 42}'),
     "error text": ({"message": {"error": "out of paper"}}, False, "out of paper"),
+    "error without a message": (
+        {"message": {"error": {"code": "E_PAPER", "data": "none left"}}},
+        False,
+        '{"code": "E_PAPER", "data": "none left"}',
+    ),
     "error without a code": ({"message": {"error": {"message": "out of paper"}}}, False, "out of paper"),
 }
 
@@ -258,9 +263,9 @@ def test_the_readable_part_of_a_result_is_kept(told):
     place = told([tool(name) for name in answers], answers)
     results = place.calls(*((f"s-{name}", {"q": "hi"}) for name in answers))
     found = {kind: (each.ok, each.text) for kind, each in zip(RESULTS, results, strict=True)}
-    refused = "MCP server s refused the call of {}: out of paper"
+    refused = "MCP server s refused the call of {}: {}"
     assert found == {
-        kind: (ok, refused.format(name) if text == "out of paper" else text)
+        kind: (ok, text if ok or not kind.startswith("error ") else refused.format(name, text))
         for name, (kind, (_, ok, text)) in zip(answers, RESULTS.items(), strict=True)
     }
 

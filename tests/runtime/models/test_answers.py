@@ -108,6 +108,7 @@ MESSAGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"calls": [], "text": "It is blue.\u2028Or\u2029not\x85."},
     ),
     # thinking
+    "an object after thinking with marks of Kimi": (text(f"◁think▷I could {{do}} this◁/think▷{OBJECT}"), ONE),
     "thinking beside the text": (text("It is blue.", reasoning_content="hm {no}"), BLUE),
     "thinking by another name": (
         text("It is blue.", reasoning="hm", reasoning_details=[{"text": "hm"}]),
@@ -271,6 +272,9 @@ def piece(arguments: Any, name: str | None = "read", **more: Any) -> dict[str, A
 
 
 BYTES: dict[str, tuple[bytes, Any]] = {
+    "arguments under numbers of their own": (
+        sse(PIECES[0], *(delta({"tool_calls": [{"index": at, "function": {"arguments": each}}]})
+                         for at, each in enumerate((A[:5], A[5:]), 1)), STOP), ONE),
     # the form of a stream
     "a stream": (GOOD, BLUE),
     "lines that end with CR and LF": (GOOD.replace(b"\n", b"\r\n"), BLUE),
@@ -442,10 +446,18 @@ async def test_a_mark_that_cannot_be_read_is_no_answer(llm_server, asked):
         assert (await asked(True))[0] == {"calls": [], "text": said}
 
 
-async def test_what_a_server_could_not_read_of_its_model_is_the_reply(llm_server, asked):
-    llm_server.fail(400, "Failed to call a function", failed_generation=f"<function=read>{A}</function>")
+@pytest.mark.parametrize("wrote", [f"<function=read>{A}</function>", f"<function=read{A}</function>"])
+async def test_what_a_server_could_not_read_of_its_model_is_the_reply(llm_server, asked, wrote):
+    llm_server.fail(400, "Failed to call a function", failed_generation=wrote)
     assert (await asked(True))[0] == ONE
     assert llm_server.count == 1
+
+
+async def test_what_its_model_wrote_in_vain_of_a_form_leaves_the_form_out(llm_server, asked):
+    llm_server.fail(400, "Failed to validate JSON", code="json_validate_failed", failed_generation="Sure! {")
+    llm_server.say(OBJECT)
+    assert (await asked(False))[0] == ONE
+    assert "response_format" in llm_server.bodies[0] and "response_format" not in llm_server.bodies[1]
 
 
 USED: dict[str, tuple[dict[str, Any], tuple[int, int, float]]] = {
@@ -489,11 +501,22 @@ async def test_all_that_was_used_is_charged(llm_server, asked, used, expected, s
     assert charged.usd == pytest.approx(expected[2])
 
 
-@pytest.mark.parametrize("cost", [0.0421, "0.0421", {"total_cost": 0.0421}])
+UPSTREAM = {"cost_details": {"upstream_inference_cost": 0.04}}
+"""What OpenRouter says where the provider behind it charges a key of the user's own."""
+
+
+@pytest.mark.parametrize(
+    "cost",
+    [
+        {"cost": 0.0421},
+        {"cost": "0.0421"},
+        {"cost": {"total_cost": 0.0421}},
+        {"cost": 0.0021, "is_byok": True, **UPSTREAM},
+        {"cost": 0.0421, "is_byok": False, **UPSTREAM},
+    ],
+)
 async def test_the_bill_of_a_server_is_its_cost_unless_a_price_is_set(llm_server, asked, cost):
-    llm_server.always(
-        lambda body: Answer(raw=sse(*HELLO, STOP, {"choices": [], "usage": {**USAGE, "cost": cost}}))
-    )
+    llm_server.always(lambda body: Answer(raw=sse(*HELLO, STOP, {"choices": [], "usage": {**USAGE, **cost}})))
     assert (await asked(True, price=None))[1].usd == pytest.approx(0.0421)
     assert (await asked(True, price=Price(1, 10)))[1].usd == pytest.approx(0.0003)
 

@@ -337,6 +337,18 @@ async def test_a_header_that_cannot_be_sent_is_refused_without_its_value(
     assert "cret99" not in str(refused.value) and llm_server.count == 0
 
 
+@pytest.mark.parametrize("status", [301, 302, 303])
+async def test_a_redirect_to_a_page_is_told_at_once(
+    llm_server: LlmServer, make_ask: Ask, status: int
+) -> None:
+    to = {"Location": "http://127.0.0.1:9/login?next=/v1"}
+    llm_server.always(lambda body: Answer(status=status, raw=b"", headers=to))
+    model = OpenAI("openai/m", api_base=llm_server.url, backoff=0.01)
+    with pytest.raises(ConfigurationError, match=rf"redirects to http://127.0.0.1:9/login.* {status}"):
+        await model.answer(make_ask())
+    assert llm_server.count == 1
+
+
 async def test_headers_do_not_follow_a_redirect_to_another_server(
     llm_server: LlmServer, make_ask: Ask
 ) -> None:

@@ -80,6 +80,9 @@ async def test_a_part_that_a_server_refuses_is_left_out_from_then_on(
     responder = model()
     ask = make_ask(sample=1)
     assert json.loads((await responder.answer(ask)).text) == {"done": "yes"}
+    if responder.one_at_fault:  # the first reply came without all parts; the next ask finds the one
+        assert llm_server.count == 2
+        assert json.loads((await responder.answer(ask)).text) == {"done": "yes"}
     assert responder.refused == {part}, "and nothing else"
     before = llm_server.count
     await responder.answer(ask)
@@ -101,7 +104,15 @@ async def test_a_server_that_refuses_tools_in_any_words_gets_them_in_words(
     responder = model()
     ask = make_ask("turn", system="", user="", tools=(READ,), messages=SAID)
     assert json.loads((await responder.answer(ask)).text) == {"done": "yes"}
+    assert json.loads((await responder.answer(ask)).text) == {"done": "yes"}
     assert not responder.takes_tools
+
+
+async def test_a_refusal_that_names_nothing_and_stays_costs_one_more_request(llm_server, model, make_ask):
+    llm_server.always(lambda body: Answer(status=400, error={"message": "not allowed in your region"}))
+    with pytest.raises(ProviderError, match="not allowed in your region"):
+        await model().answer(make_ask())
+    assert llm_server.count == 2
 
 
 async def test_two_refusals_are_obeyed_one_after_the_other(llm_server, model, make_ask):
@@ -208,6 +219,7 @@ TOO_LARGE = [
     ("`max_tokens` must be less than or equal to `8192`, the maximum value for `max_tokens` is less than the `context_window` for this model", 8192, None),
     ("Invalid max_tokens value, the valid range of max_tokens is [1, 8192]", 8192, None),
     ("Range of max_tokens should be [1, 8192]", 8192, None),
+    ("The maximum tokens you requested exceeds the model limit of 4096. Try again with a maximum tokens value that is lower than 4096.", 4096, None),
     ("Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4097. Given: 3000 `inputs` tokens and 16000 `max_new_tokens`", 1097, 4097),
     ("input length and `max_tokens` exceed context limit: 190000 + 16000 > 200000, decrease input length or `max_tokens` and try again", 10_000, None),
     ("Requested token count exceeds the model's maximum context length of 4096 tokens. You requested a total of 16100 tokens: 100 tokens from the input messages and 16000 tokens for the completion.", 3996, 4096),
