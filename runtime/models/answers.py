@@ -153,7 +153,9 @@ def _number(value: Any) -> float | None:
 
 def _merged(before: Tokens, now: Tokens) -> Tokens:
     """The later of two accounts, with what only the earlier one says."""
-    said = {name: value for name, value in vars(now).items() if value not in (0, None)}
+    said = {
+        name: value for name, value in vars(now).items() if value or (name == "usd" and value is not None)
+    }
     return replace(before, **said)
 
 
@@ -497,7 +499,11 @@ def _parted(text: str, thinking: str) -> tuple[str, str, list[tuple[str, str]]]:
         ends = _THOUGHT_ENDS.search(text, begins.end())
         inner = text[begins.end() : ends.start() if ends else len(text)]
         thinking, text = f"{thinking}{inner}", text[ends.end() :].lstrip() if ends else ""
-    elif (ends := _THOUGHT_ENDS.search(text)) and not _JSON_BEGINS.match(text):
+    elif (
+        (ends := _THOUGHT_ENDS.search(text))
+        and not _JSON_BEGINS.match(text)
+        and not _THOUGHT.search(text, 0, ends.start())
+    ):
         thinking, text = (
             f"{thinking}{text[: ends.start()]}",
             text[ends.end() :].lstrip(),

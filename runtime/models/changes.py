@@ -9,17 +9,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from runtime.models.failures import is_too_long, status_of, words_of
-from runtime.models.refusals import AT_FAULT, FILTERED, KEY_REFUSED, NO_TOOLS_HERE, named_in
+from runtime.models.refusals import AT_FAULT, FILTERED, KEY_REFUSED, NO_TOOLS_HERE, UNSUPPORTED, named_in
 
 if TYPE_CHECKING:
     from kernel.asking.responder import Ask
     from runtime.models.provider import Provider
 
+LEFT_OUT: ContextVar[frozenset[str]] = ContextVar("LEFT_OUT", default=frozenset[str]())
+"""Parts of a request that this ask alone leaves out: on trial, or for what it sends."""
 LEARNED = 6
 """Times that lengths are learned for one ask."""
+OF_ONE_ASK = frozenset({"images", "tools"})
+"""Parts of which one item may be at fault, and not the form."""
 REFUSALS = frozenset({400, 404, 413, 422, 500, 501})
 """The statuses with which servers refuse a request."""
 
@@ -32,6 +37,7 @@ class Changes:
         self._first: Exception | None = None
         self._left = LEARNED
         self._tried: frozenset[str] = frozenset()
+        self._once: frozenset[str] = frozenset()
         self._trials: list[frozenset[str]] | None = None
 
     def blamed(self, error: Exception) -> Exception:
@@ -42,13 +48,13 @@ class Changes:
         """Keep the part that was left out for a request that the server took; of several, one is at fault."""
         if len(self._tried) > 1 and not self._provider.one_at_fault:
             self._provider.one_at_fault = True
-            self.undo()
-        self._tried = frozenset()
+        else:
+            self._provider.refused |= self._tried
 
     def undo(self) -> None:
         """Send again what was left out in vain."""
-        self._provider.refused -= self._tried
         self._tried = frozenset()
+        LEFT_OUT.set(self._once)
 
     def after(self, error: Exception) -> bool:
         """Whether the request is changed after this error, so that it is worth to send it at once."""
@@ -71,7 +77,13 @@ class Changes:
             named &= ({"response_format", "system"} if AT_FAULT.search(words) else set()) | tools | {"images"}
         if named:
             self.undo()
-            self._provider.leave_out(named, self._ask, lasting=status != 500)
+            without_tools = NO_TOOLS_HERE.search(words) and "tools" in named
+            lasting = bool(without_tools or (status != 500 and UNSUPPORTED.search(words)))
+            if lasting or not named & OF_ONE_ASK:
+                self._provider.leave_out(named, self._ask, lasting=lasting)
+            else:  # what it says may be about this picture, or this tool
+                self._once |= named
+                LEFT_OUT.set(self._once)
             return True
         return self._provider.drop_options(words, self._ask) or (
             status in (400, 422) and self._next_trial(error, sent)
@@ -85,8 +97,8 @@ class Changes:
         self.undo()
         if not self._trials:
             return False
-        self._tried = self._trials.pop(0) - self._provider.refused
-        self._provider.refused |= self._tried
+        self._tried = self._trials.pop(0) - self._provider.left_out
+        LEFT_OUT.set(self._once | self._tried)
         return True
 
     def _words(self, error: Exception) -> str:

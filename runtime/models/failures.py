@@ -102,12 +102,26 @@ def is_read_wrongly(error: Exception) -> bool:
     return bool(names & _READING) and not names & (_CONNECTION | _CUT_OFF)
 
 
+REPEATED = frozenset({"input", "body", "failed_generation", "ctx", "request"})
+"""Members of an error that repeat what was sent or written."""
+
+
 def words_of(error: Exception) -> str:
     """All that a refusal says, in lower case with `_` for blanks."""
     fault = error.fault if isinstance(error, ServerFault) else None
     told: Any = fault.facts if fault else getattr(error, "body", None)
-    facts = to_json(told)[:2000] if isinstance(told, dict) else ""
+    facts = to_json(_without_request(told))[:2000] if isinstance(told, dict) else ""
     return f"{error} {fault.kind if fault else ''} {facts}".casefold().replace(" ", "_")
+
+
+def _without_request(told: Any, depth: int = 0) -> Any:
+    """The facts of an error without what they repeat of the request, or of what the model wrote."""
+    if depth < 5 and isinstance(told, Mapping):
+        facts = cast(Mapping[str, Any], told)
+        return {k: _without_request(v, depth + 1) for k, v in facts.items() if k not in REPEATED}
+    if depth < 5 and isinstance(told, list):
+        return [_without_request(each, depth + 1) for each in cast(list[Any], told)[:20]]
+    return told
 
 
 def is_too_long(error: Exception) -> bool:

@@ -47,7 +47,7 @@ class LiteLLM(Provider):
 
     def caching(self, ask: Ask) -> dict[str, Any]:
         """What an Anthropic model needs to cache the conversation of a turn."""
-        marks = ask.messages and dialects.for_marks(self.model) and CACHE_MARKS not in self.refused
+        marks = ask.messages and dialects.for_marks(self.model) and CACHE_MARKS not in self.left_out
         return {CACHE_MARKS: dialects.MARK} if marks else {}
 
     def dialect(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -118,7 +118,7 @@ class LiteLLM(Provider):
 
     def form_of(self, ask: Ask) -> dict[str, Any] | None:
         """The response_format: the schema, any JSON object, or None for the prompt alone."""
-        if ask.form.kind != "json" or "response_format" in self.refused:
+        if ask.form.kind != "json" or "response_format" in self.left_out:
             return None
         litellm = _litellm()
         wanted = self.schema_of(ask)

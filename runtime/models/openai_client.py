@@ -84,7 +84,7 @@ class OpenAI(Provider):
         by_key = host.endswith(TAKE_CACHE_KEY)
         parts: dict[str, Any] = {CACHE_MARKS: dialects.MARK} if dialects.for_marks(self.model) else {}
         parts |= {CACHE_KEY: f"fractal-{ask.loop}"[:LONGEST_KEY]} if by_key else {}
-        return {name: each for name, each in parts.items() if name not in self.refused}
+        return {name: each for name, each in parts.items() if name not in self.left_out}
 
     def dialect(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """A conversation with native calls as this provider wants it."""
@@ -220,7 +220,7 @@ class OpenAI(Provider):
     def optional(self, ask: Ask, form: Mapping[str, Any] | None) -> dict[str, Any]:
         """As every provider's, with the parts of a stream."""
         stream = {"stream": True, "stream_options": {"include_usage": True}}
-        parts = {name: each for name, each in stream.items() if name not in self.refused}
+        parts = {name: each for name, each in stream.items() if name not in self.left_out}
         if "stream" not in parts:
             parts.pop("stream_options", None)
         return {**parts, **super().optional(ask, form)}

@@ -30,7 +30,7 @@ from runtime import addresses
 from runtime.addresses import is_loopback
 from runtime.models import dialects, json_form, thinking
 from runtime.models.answers import Answer, encodable
-from runtime.models.changes import Changes
+from runtime.models.changes import LEFT_OUT, Changes
 from runtime.models.failures import (
     CutOff,
     OutOfThought,
@@ -197,12 +197,17 @@ class Provider(Responder, ABC):
     @property
     def sees(self) -> bool:
         """Whether it is shown pictures: as set or known of the model, unless its server has refused one."""
-        return self._sees and "images" not in self.refused
+        return self._sees and "images" not in self.left_out
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """What the present request leaves out: what the server refuses, and what this ask leaves out."""
+        return LEFT_OUT.get() | self.refused
 
     @property
     def takes_tools(self) -> bool:
         """Whether calls of a turn have the provider's own form: as set, else unless its server refused it."""
-        if "tools" in self.refused:
+        if "tools" in self.left_out:
             return False
         return (
             bool(self.servers.known(self.server).get("tools", True)) if self._tools is None else self._tools
@@ -304,7 +309,7 @@ class Provider(Responder, ABC):
     def messages(self, ask: Ask) -> list[dict[str, Any]]:
         """The prompt. A server that takes no message of the system gets it with the user's first one."""
         written = self.conversation(ask)
-        return dialects.without_system(written) if "system" in self.refused else written
+        return dialects.without_system(written) if "system" in self.left_out else written
 
     def conversation(self, ask: Ask) -> list[dict[str, Any]]:
         """The messages. A server that takes no native calls gets calls and tools in words."""
@@ -337,11 +342,11 @@ class Provider(Responder, ABC):
             parts["response_format"] = dict(form)
         if ask.form.kind != "json" or ask.sample:
             parts["temperature"] = SAMPLING if ask.sample else 0.0
-        return {name: part for name, part in parts.items() if name not in self.refused}
+        return {name: part for name, part in parts.items() if name not in self.left_out}
 
     def parts(self, ask: Ask) -> list[str]:
         """The parts of this request that it can do without, in the order in which they are tried."""
-        sent = {*self.optional(ask, self.form_of(ask)), *self.caching(ask), "system"} - self.refused
+        sent = {*self.optional(ask, self.form_of(ask)), *self.caching(ask), "system"} - self.left_out
         if self.sees and any(each.get("images") for each in ask.messages):
             sent.add("images")
         return [part for part in PARTS if part in sent]
@@ -349,10 +354,11 @@ class Provider(Responder, ABC):
     def leave_out(self, parts: Collection[str], ask: Ask, *, lasting: bool) -> None:
         """Send these parts no more: the server has named them; `lasting`: also in the next processes."""
         self.refused |= set(parts)
-        if lasting and (kept := sorted(self.refused - {"tools"})):
-            self.servers.learn(self.server, without=kept)
+        known = {each for each in self.servers.known(self.server).get("without", ()) if each in PARTS}
+        if lasting and (new := set(parts) - {"tools"}):
+            self.servers.learn(self.server, without=sorted(known | new))
         # an error about tools in the middle of a conversation may be about its calls
-        if "tools" in parts and ask.wants_turn and not _has_calls(ask) and self._tools is None:
+        if lasting and "tools" in parts and ask.wants_turn and not _has_calls(ask) and self._tools is None:
             self.servers.learn(self.server, tools=False)
 
     def drop_options(self, words: str, ask: Ask) -> bool:
@@ -499,11 +505,12 @@ class Provider(Responder, ABC):
         Each answer that came is charged, and an attempt that timed out in full: it may have been billed.
         """
         await self.load()
-        room = ROOM.set(MOST_AT_ONCE)
+        room, left_out = ROOM.set(MOST_AT_ONCE), LEFT_OUT.set(frozenset())
         try:
             return await self._answer(ask)
         finally:
             ROOM.reset(room)
+            LEFT_OUT.reset(left_out)
 
     async def _answer(self, ask: Ask) -> Reply:
         begun, failures, thoughts, lost = time.monotonic(), 0, 0, FREE
@@ -560,7 +567,8 @@ class Provider(Responder, ABC):
         """Give the model more room to think from now on; raises `ProviderError` where it had enough."""
         had = self.longest(ask)
         if times <= thinking.MOST_MORE:
-            self._thinking = max(self.thinking_tokens * thinking.MORE, thinking.LEAST_MORE)
+            more = max(self.thinking_tokens * thinking.MORE, thinking.LEAST_MORE)
+            self._thinking = max(self.thinking_tokens, min(more, self.window // 2))
             if self.longest(ask) > had:
                 ask.notify(f"{self.name}: its thinking took all of {had:,} tokens; it is given more")
                 return

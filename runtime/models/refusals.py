@@ -13,7 +13,7 @@ PARTS = {
     "stream_options": re.compile(r"stream_?option|include_usage"),
     "prompt_cache_key": re.compile(r"prompt_cache_key"),
     "cache_control": re.compile(r"cache_control|be_a_valid_string|must_be_a_string|expected_a_string"),
-    "stream": re.compile(r"stream(?!_?option)"),
+    "stream": re.compile(r"(?<!up)stream(?!_?option)"),
     "temperature": re.compile(r"temperature|sampling"),
     "images": re.compile(r"image|vision|multi-?_?modal|mmproj"),
     "tools": re.compile(r"tool|function_?call|functions_are_not"),
@@ -26,6 +26,12 @@ PARTS = {
 each, with `_` for blanks."""
 AT_FAULT = re.compile(r"grammar|schema|response_format|json|guided|constrained|structured|jinja|template")
 """What a server says of a form that it cannot work with, where the status is that of a fault of its own."""
+UNSUPPORTED = re.compile(
+    r"(?:not|n't)_(?:currently_|yet_)?(?:support|enabled|permitted|allowed|available|accept)|no_support"
+    r"|unsupported_(?:param|value|field|argument)|unrecognized|unknown_(?:param|field|name|argument|key)"
+    r"|at_most_0_|unexpected_(?:keyword|param|field|argument)|extra_(?:inputs|fields)|roles_must_alternate|deprecated"
+)
+"""What a server says of what it never takes; other refusals may be about what one request holds."""
 NO_TOOLS_HERE = re.compile(r"--jinja|unsupported_param")
 """What llama.cpp's servers say of tools with such a status."""
 FILTERED = re.compile(

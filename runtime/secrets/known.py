@@ -82,6 +82,10 @@ def learn_headers(headers: Mapping[str, str]) -> None:
     _learned.update(_of_headers(headers))
 
 
+def _is_credential(header: str) -> bool:
+    return header.lower() in ("authorization", "proxy-authorization", "cookie") or names_secret(header)
+
+
 def _of_headers(headers: Mapping[Any, Any]) -> dict[str, str]:
     """The secrets in headers; a variable that stands in one says where the secret is."""
     found: dict[str, str] = {}
@@ -89,7 +93,8 @@ def _of_headers(headers: Mapping[Any, Any]) -> dict[str, str]:
         if str(name).lower() in OPEN_HEADERS or not isinstance(value, str):
             continue
         *_, last = parts = [each for each in re.split(r"[\s;,]+", value) if "${" not in each] or [""]
-        found |= _spellings(str(name), last)  # a scheme stands before it, or none
+        if not last.isalpha() or not last.islower() or _is_credential(str(name)):
+            found |= _spellings(str(name), last)  # a scheme stands before it, or none
         for part in parts:
             held = part.partition("=")[2].strip(QUOTES) or part
             found |= {} if is_word(held) else _spellings(str(name), held)

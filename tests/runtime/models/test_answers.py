@@ -107,6 +107,10 @@ MESSAGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         text("It is blue.\u2028Or\u2029not\x85."),
         {"calls": [], "text": "It is blue.\u2028Or\u2029not\x85."},
     ),
+    "marks of thinking that the text speaks of": (
+        text("The tags `<think>x</think>` mark it."),
+        {"calls": [], "text": "The tags `<think>x</think>` mark it."},
+    ),
     # thinking
     "an object after thinking with marks of Kimi": (text(f"◁think▷I could {{do}} this◁/think▷{OBJECT}"), ONE),
     "thinking beside the text": (text("It is blue.", reasoning_content="hm {no}"), BLUE),
@@ -527,3 +531,8 @@ async def test_a_discarded_answer_is_charged_beside_the_next_one(llm_server, ask
     )
     _, used = await asked(True)
     assert (used.calls, used.prompt_tokens, used.completion_tokens) == (2, 200, 40)
+
+
+async def test_an_answer_that_costs_nothing_by_its_server_has_that_price(llm_server, asked):
+    llm_server.queue(Answer(raw=sse(*HELLO, STOP, {"choices": [], "usage": {**USAGE, "cost": 0}})))
+    assert (await asked(True, price=None))[1].usd == 0

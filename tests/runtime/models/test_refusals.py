@@ -381,3 +381,52 @@ async def test_a_server_without_streams_answers_in_one_piece(llm_server, model, 
     pieces: list[str] = []
     await model().answer(replace(make_ask(), on_text=pieces.append))
     assert pieces == ['{"done": "yes"}']
+
+
+async def test_a_trial_that_is_cut_off_leaves_nothing_out_of_later_asks(llm_server, model, make_ask):
+    llm_server.queue(Answer(status=400, error={"message": "no"}))
+    llm_server.queue(Answer(status=503, error={"message": "overloaded"}))
+    responder = model()
+    with pytest.raises(ProviderError):
+        await responder.answer(make_ask())
+    llm_server.say("{}")
+    await responder.answer(make_ask())
+    assert not responder.refused and "response_format" in llm_server.bodies[-1]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Invalid schema for function 'db_query': None is not of type 'object'.",
+        "Provider returned error. Upstream error: invalid request",
+    ],
+)
+async def test_what_is_wrong_with_one_request_is_no_fact_of_its_server(llm_server, make_ask, tmp_path, words):
+    def responder() -> Any:
+        settings = {"api_base": llm_server.url, "retries": 0}
+        return make_responder("openai/m", settings=settings, state=tmp_path)
+
+    def ask() -> Any:
+        return make_ask("turn", system="", user="", tools=(READ,), messages=SAID)
+
+    llm_server.queue(Answer(status=400, error={"message": words}))
+    llm_server.always(lambda body: Answer('{"done": "yes"}'))
+    await responder().answer(ask())
+    count = llm_server.count
+    await responder().answer(ask())
+    assert llm_server.count == count + 1
+    assert {"tools", "stream"} <= llm_server.bodies[-1].keys()
+
+
+async def test_a_refusal_that_repeats_the_request_names_nothing_of_it(llm_server, model, make_ask):
+    def answer(body: Any) -> Answer:
+        if "model" in body and "response_format" in body:
+            detail = [{"loc": ["body", "x"], "msg": "no", "input": body}]
+            return Answer(status=422, raw=json.dumps({"detail": detail}).encode())
+        return Answer("{}")
+
+    llm_server.always(answer)
+    responder = model()
+    await responder.answer(make_ask())
+    await responder.answer(make_ask())
+    assert responder.refused == {"response_format"}
