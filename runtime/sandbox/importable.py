@@ -43,7 +43,7 @@ def importable(folder: Path, environ: Mapping[str, str], home: Path, command: st
             for packages in sorted(root.glob("lib/python3*/*-packages")):
                 found |= dict.fromkeys(_named(packages))
     found.pop(home / ".local", None)
-    return [path for path in list(found)[:MOST] if path.exists()]
+    return [path for path in list(found)[:MOST] if os.path.exists(path)]  # noqa: PTH110 (no error for a long name)
 
 
 def _of_path(environ: Mapping[str, str]) -> Iterator[Path]:
@@ -119,7 +119,7 @@ def _text(file: Path) -> str:
 
 def _mapped(finder: str) -> Iterator[str]:
     """The places in the MAPPING and NAMESPACES of a finder as setuptools writes it."""
-    with suppress(SyntaxError, ValueError, RecursionError):
+    with suppress(SyntaxError, ValueError, TypeError, AttributeError, MemoryError, RecursionError):
         for node in ast.parse(finder).body:
             if isinstance(node, ast.AnnAssign) and node.value:
                 target, value = node.target, node.value

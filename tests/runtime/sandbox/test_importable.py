@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from playing import Play, bash, boxed, doing, put
 
+from runtime.sandbox.importable import importable
 from runtime.sandbox.sandbox import Sandbox
 
 PROJECT = """
@@ -206,3 +207,18 @@ async def test_editable_project_whose_finder_is_not_read_is_seen(tmp_path: Path,
     said = (await Sandbox("auto").run(f"{looks}; true", folder=tmp_path / "work")).output
     assert said.startswith("other\n"), said
     assert not {"hunter22", "a key", "private.txt", "gone.py"} & set(said.split()), said
+
+
+def seen(folder: Path, command: str = "") -> list[Path]:
+    """What a command sees whose PATH has no Python."""
+    return importable(folder, {"PATH": "/nowhere"}, Path.home(), command)
+
+
+@pytest.mark.parametrize("mapping", ["-" * 90_000 + "1", "[" * 9_000, "['/a']", "{[]: 1}"])
+def test_a_finder_that_cannot_be_read_names_nothing(tmp_path: Path, elsewhere: Path, mapping: str) -> None:
+    place = elsewhere / "venvs/one"
+    packages = next(place.glob("lib/python3*/site-packages"))
+    put(packages, "__editable___odd_finder.py", f"MAPPING = {mapping}\n")
+    put(packages, "long.pth", f"/{'a' * 300}\n")
+    (work := tmp_path / "work").mkdir(exist_ok=True)
+    assert elsewhere / "lent" / "src" in seen(work, f"{place}/bin/python a.py")
