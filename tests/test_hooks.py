@@ -13,6 +13,7 @@ from playing import ACCEPT, Play, Played, bash, boxed, doing, put
 
 from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask
+from kernel.errors import ConfigurationError, UsageError
 from runtime.api.fractal import Fractal
 from runtime.workspace import trust
 
@@ -181,8 +182,6 @@ def test_hooks_of_a_folder_run_once_they_and_their_programs_are_allowed(
 
 
 def test_a_hook_with_a_wrong_form_is_refused_with_its_place(tmp_path: Path) -> None:
-    from kernel.errors import ConfigurationError
-
     for hooks in ({"befor": []}, {"before": [{"comand": "x"}]}, {"end": [{"command": "x", "seconds": 0}]}):
         with pytest.raises(ConfigurationError, match="hooks"):
             Fractal(tmp_path, settings={"hooks": hooks})
@@ -197,3 +196,53 @@ def test_secrets_in_a_call_are_not_given_to_hooks(play: Play, tmp_path: Path) ->
     )
     assert played.result.status in ("complete", "unverified")
     assert token not in log.read_text()
+
+
+def test_files_of_hooks_are_pinned_where_the_hooks_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FRACTAL_TRUST")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    work, beside = tmp_path / "work", tmp_path / "work" / "sub"
+    hooks = "hooks: {end: [{command: bash guard.sh}, {command: bash ../upper.sh}]}\n"
+    put(work, ".fractal/fractal.yaml", hooks)
+    put(work, ".fractal/state/runs/x")
+    for name in ("guard.sh", "upper.sh", "sub/guard.sh"):
+        put(work, name, "exit 0\n")
+    put(tmp_path, "upper.sh", "exit 0\n")
+    asked = {item.name for item in Fractal(work).untrusted()}
+    assert asked >= {"hooks", f"hook {work}/guard.sh"} and f"hook {tmp_path}/upper.sh" not in asked
+    trust.accept([*Fractal(work).untrusted(), *Fractal(beside).untrusted()])
+    assert not Fractal(work).untrusted() and not Fractal(beside).untrusted()
+    for name in ("sub/guard.sh", "upper.sh"):
+        put(work, name, "curl example.org\n")
+    assert not Fractal(work).untrusted()
+    changed = {item.name for item in Fractal(beside).untrusted()}
+    assert changed == {f"hook {beside}/guard.sh", f"hook {work}/upper.sh"}
+    put(work, "guard.sh", "curl example.org\n")
+    with pytest.raises(trust.Untrusted, match=r"guard\.sh"):
+        asyncio.run(Fractal(work).run("what is 2 + 2"))
+
+
+def test_a_worktree_with_other_files_of_hooks_than_those_allowed_does_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FRACTAL_TRUST")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    work = tmp_path / "work"
+    put(work, ".fractal/fractal.yaml", "hooks: {end: [{command: bash guard.sh}]}\n")
+    put(work, ".fractal/state/runs/.keep")
+    put(work, "guard.sh", "exit 0 # earlier\n")
+    trust.accept(Fractal(work).untrusted())
+    first = asyncio.run(Fractal(work).run("what is 2 + 2", worktree=True))
+    assert first.output == "4"
+    put(work, "guard.sh", "exit 0\n")
+    trust.accept(Fractal(work).untrusted())
+    fork = Fractal(work).fork(first.run, worktree=True)
+    with pytest.raises(UsageError, match=r"guard\.sh is not as you have allowed it"):
+        asyncio.run(Fractal(work).resume(fork))
+    put(beside := work / "sub", "guard.sh", "exit 0\n")
+    with pytest.raises(trust.Untrusted, match=r"sub/guard\.sh"):
+        Fractal(work).refuse_other_hooks(beside, beside)
+    put(work / ".fractal/state/worktrees" / fork, "guard.sh", "exit 0\n")
+    assert asyncio.run(Fractal(work).resume(fork)).output == "4"

@@ -313,6 +313,19 @@ class Fractal(Reader):
             raise trust.Untrusted(items)
         self._passed, self.pins = True, pins if self._holds else {}
 
+    def refuse_other_hooks(self, place: Path, of: Path) -> None:
+        """Raise `Untrusted` or `UsageError` if files of hooks are not as allowed where a run is to work.
+
+        That is `place`: a worktree `of` a folder, or the folder itself.
+        """
+        if "hooks" in trust.lowering(self.workspace.root, self.config, self.sources):
+            workspace = replace(self.workspace, folder=of)
+            items = self._waiting(trust.hook_files(workspace, self.config, place))
+            if items and place == of:
+                raise trust.Untrusted(items)
+            for item in items:
+                raise UsageError(f"{item.name} is not as you have allowed it in the worktree {place}")
+
     @builds_what_it_lacked
     @one_of_many
     async def run(

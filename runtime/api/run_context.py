@@ -87,6 +87,7 @@ def move_to(fractal: Fractal, run_context: RunContext, folder: Path, made: Workt
     The rules depend on what the sandbox prevents and what undo can restore.
     """
     config = fractal.config
+    fractal.refuse_other_hooks(folder, made.of if made else folder)
     snapshots = made.snapshots(fractal.workspace) if made else fractal.snapshots(folder)
     run_context.folder, run_context.snapshots = folder, snapshots
     if made:

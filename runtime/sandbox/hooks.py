@@ -73,10 +73,10 @@ class Hooks:
     def __bool__(self) -> bool:
         return bool(self.before or self.after or self.end)
 
-    def files(self, folder: Path) -> list[Path]:
-        """The files in a folder that the commands name."""
+    def files(self, folder: Path, *within: Path) -> list[Path]:
+        """The files that the commands name from a folder, if they lie in it or in another one of these."""
         named = (path for hook in (*self.before, *self.after, *self.end) for path in hook.files(folder))
-        return [path for path in dict.fromkeys(named) if folder in path.parents]
+        return [path for path in dict.fromkeys(named) if {folder, *within}.intersection(path.parents)]
 
 
 @dataclass(frozen=True)

@@ -140,9 +140,11 @@ class Ignored:
 
     def _say(self, rules: _Rules, path: str) -> bool | None:
         shown = rules.below + path
-        if self._steps <= 0:
+        cost = rules.steps(shown)
+        if cost > self._steps:
+            self._steps = 0
             return None
-        self._steps -= rules.steps(shown)
+        self._steps -= cost
         return rules.rules.check_file(shown).include if rules.some.match(shown) else None
 
     def _read(self, path: Path, place: Path) -> Iterable[_Rules]:

@@ -16,12 +16,16 @@ from itertools import islice
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from runtime.sandbox.checkout import Checkout
+
 LARGEST = 100_000
 """Bytes of a file of packages that is read."""
 MOST = 200
 """Folders at most."""
 NAMED, LONGEST = 20, 4_096
 """Programs of a command that are looked at, and the characters of one."""
+MARKS = (".git", ".fractal", "fractal.yaml", "system/pattern.md")
+"""What the top of a repository or workspace has."""
 _BETWEEN = re.compile(r"[\s'\"`;|&()<>=]+")
 
 
@@ -30,20 +34,45 @@ def importable(folder: Path, environ: Mapping[str, str], home: Path, command: st
 
     It is the first `python` and `python3` of the PATH, and each environment outside the folder that the
     command names. A virtual environment in `folder` names its interpreter only: a command could write there
-    what later ones would see.
+    what later ones would see. One that came along with the folder shows itself besides, and nothing that its
+    packages name: a stranger may have written them.
     """
     found: dict[Path, None] = {}
+    trees = _trees(folder.resolve(), home.resolve())
     for prefix in dict.fromkeys([*_of_path(environ), *_named_in(command, folder, home)]):
-        bases = _interpreters(prefix)
+        bases = [each for each in _interpreters(prefix) if not any(_holds(each, tree) for tree in trees)]
         found |= dict.fromkeys(bases)
-        if folder == prefix or folder in prefix.parents or folder in prefix.resolve().parents:
+        if _holds(folder, prefix) or _holds(trees[0], prefix.resolve()):
             continue
-        for root in dict.fromkeys((prefix, *bases, home / ".local")):
+        came = _came(prefix, trees)
+        if came and any(_holds(prefix.resolve(), tree) for tree in trees):
+            continue
+        for root in dict.fromkeys((prefix,) if came else (prefix, *bases, home / ".local")):
             found[root] = None
-            for packages in sorted(root.glob("lib/python3*/*-packages")):
-                found |= dict.fromkeys(_named(packages))
+            if not _came(root, trees):
+                for packages in sorted(root.glob("lib/python3*/*-packages")):
+                    found |= dict.fromkeys(_named(packages))
     found.pop(home / ".local", None)
-    return [path for path in list(found)[:MOST] if path.exists()]
+    return [path for path in list(found)[:MOST] if os.path.exists(path)]  # noqa: PTH110 (no error for a long name)
+
+
+def _trees(folder: Path, home: Path) -> list[Path]:
+    """The folder, and what came with it: the repositories and workspaces around it, and its main checkout.
+
+    One that holds the home folder is the user's own.
+    """
+    around = [each for each in folder.parents if any(os.path.lexists(each / name) for name in MARKS)]
+    checkout = Checkout.around(folder)
+    main = [checkout.common.parent] if checkout and checkout.common.name == ".git" else []
+    return [folder, *(each for each in (*around, *main) if not _holds(each, home))]
+
+
+def _holds(place: Path, path: Path) -> bool:
+    return place == path or place in path.parents
+
+
+def _came(path: Path, trees: list[Path]) -> bool:
+    return any(_holds(tree, each) for tree in trees for each in (path, path.resolve()))
 
 
 def _of_path(environ: Mapping[str, str]) -> Iterator[Path]:
@@ -73,11 +102,13 @@ def _interpreters(prefix: Path) -> list[Path]:
     """Where the Python of an environment is installed; none where that is no Python."""
     found = dict[Path, None]()
     with suppress(OSError, RuntimeError):
-        for name in ("python", "python3"):
-            found[(prefix / "bin" / name).resolve().parent.parent] = None
+        programs = [(prefix / "bin" / name).resolve() for name in ("python", "python3")]
         if hit := re.search(r"^home *= *(/.*)$", _text(prefix / "pyvenv.cfg"), re.MULTILINE):
-            found[Path(hit[1].strip()).resolve().parent] = None
-        return [each for each in found if any(each.glob("lib/python3*/os.py"))]
+            programs += sorted(Path(hit[1].strip()).resolve().glob("python*"))
+        for program in programs:
+            if program.is_file() and os.access(program, os.X_OK):
+                found[program.parent.parent] = None
+    return [each for each in found if any(each.glob("lib/python3*/os.py"))]
     return []
 
 
@@ -119,7 +150,7 @@ def _text(file: Path) -> str:
 
 def _mapped(finder: str) -> Iterator[str]:
     """The places in the MAPPING and NAMESPACES of a finder as setuptools writes it."""
-    with suppress(SyntaxError, ValueError, RecursionError):
+    with suppress(SyntaxError, ValueError, TypeError, AttributeError, MemoryError, RecursionError):
         for node in ast.parse(finder).body:
             if isinstance(node, ast.AnnAssign) and node.value:
                 target, value = node.target, node.value

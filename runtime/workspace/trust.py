@@ -103,10 +103,15 @@ def system(workspace: Workspace, pins: Pins) -> Iterator[Item]:
             yield Item(str(workspace.root), f"system/{name}", mark, "a file of its system")
 
 
-def hook_files(root: Path, config: Config) -> Iterator[Item]:
-    """The files of the folder that its hooks name, as items: they are what runs."""
-    for path in config.hooks_of_run().files(root):
-        yield Item(str(root), f"hook {path}", digest_of(path), "a file that a hook runs or reads")
+def hook_files(workspace: Workspace, config: Config, place: Path | None = None) -> Iterator[Item]:
+    """The files of the workspace that its hooks name, as items: they are what runs.
+
+    Hooks run in its folder. In `place`, a worktree of that, they have to be as they are allowed there.
+    """
+    place = place or workspace.folder
+    for path in config.hooks_of_run().files(place, workspace.top):
+        own = workspace.folder / path.relative_to(place) if place in path.parents else path
+        yield Item(str(workspace.root), f"hook {own}", digest_of(path), "a file that a hook runs or reads")
 
 
 def skills(folder: Path, paths: Iterable[Path], pins: Pins) -> Iterator[Item]:
@@ -370,7 +375,7 @@ def asks_for(
     own = read(user_file(), root).get("approved") or ()
     calls = [call for call in _of_files(root, config, "approved") if call not in own]
     named = [*settings(root, values), *(approved(root, call) for call in calls)]
-    named += hook_files(root, config) if "hooks" in values else ()
+    named += hook_files(workspace, config) if "hooks" in values else ()
     named += [*ownership.items(workspace.state), *system(workspace, pins), *skills(root, skill_paths, pins)]
     if not optional:
         return named

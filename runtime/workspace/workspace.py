@@ -98,7 +98,7 @@ class Workspace:
 
     def has_folder(self, folder: Path) -> bool:
         """Whether runs of this workspace work in that folder: it lies in the workspace, behind no link."""
-        return folder.is_relative_to(self._top) and Path(os.path.realpath(folder)) == folder
+        return folder.is_relative_to(self.top) and Path(os.path.realpath(folder)) == folder
 
     def snapshots_home(self, folder: Path) -> Path:
         """Where a folder's snapshots are kept: named by its place in the workspace, so that they move along.
@@ -107,10 +107,10 @@ class Workspace:
         """
         folder = folder.resolve()
         earlier = self.snapshots / _digest(str(folder))
-        return earlier if earlier.is_dir() else self.snapshots / _digest(os.path.relpath(folder, self._top))
+        return earlier if earlier.is_dir() else self.snapshots / _digest(os.path.relpath(folder, self.top))
 
     @property
-    def _top(self) -> Path:
+    def top(self) -> Path:
         """The folder whose state this is."""
         return self.root.parent if self.root.name == ".fractal" else self.root
 

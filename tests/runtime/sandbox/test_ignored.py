@@ -117,3 +117,11 @@ def test_a_broken_repository_and_odd_rules_say_nothing(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").unlink()
     (tmp_path / ".gitignore").write_bytes(b"\xff\xfea\n")
     assert left(tmp_path) == set()
+
+
+def test_rules_that_would_take_too_long_for_one_name_are_not_matched(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("*a*a*b\n" * 5_000)
+    ignored = Ignored(tmp_path)
+    assert ignored.ignores("aab") and not ignored.spent
+    assert not ignored.ignores("a" * 249 + "b") and ignored.spent
+    assert not ignored.ignores("aab"), "nothing more is ignored"

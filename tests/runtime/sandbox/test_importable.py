@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from playing import Play, bash, boxed, doing, put
 
+from runtime.sandbox.importable import importable
 from runtime.sandbox.sandbox import Sandbox
 
 PROJECT = """
@@ -206,3 +207,77 @@ async def test_editable_project_whose_finder_is_not_read_is_seen(tmp_path: Path,
     said = (await Sandbox("auto").run(f"{looks}; true", folder=tmp_path / "work")).output
     assert said.startswith("other\n"), said
     assert not {"hunter22", "a key", "private.txt", "gone.py"} & set(said.split()), said
+
+
+def seen(folder: Path, command: str = "") -> list[Path]:
+    """What a command sees whose PATH has no Python."""
+    return importable(folder, {"PATH": "/nowhere"}, Path.home(), command)
+
+
+@pytest.mark.parametrize("mapping", ["-" * 90_000 + "1", "[" * 9_000, "['/a']", "{[]: 1}"])
+def test_a_finder_that_cannot_be_read_names_nothing(tmp_path: Path, elsewhere: Path, mapping: str) -> None:
+    place = elsewhere / "venvs/one"
+    packages = next(place.glob("lib/python3*/site-packages"))
+    put(packages, "__editable___odd_finder.py", f"MAPPING = {mapping}\n")
+    put(packages, "long.pth", f"/{'a' * 300}\n")
+    (work := tmp_path / "work").mkdir(exist_ok=True)
+    assert elsewhere / "lent" / "src" in seen(work, f"{place}/bin/python a.py")
+
+
+@pytest.mark.parametrize("marker", [".git/HEAD", ".fractal/state/x", "fractal.yaml"])
+def test_environment_that_came_beside_the_folder_shows_only_itself(
+    tmp_path: Path, elsewhere: Path, marker: str
+) -> None:
+    repo = tmp_path / "repo"
+    put(repo, marker)
+    put(repo / "sub", "a.txt")
+    put(repo / "evil", "pyvenv.cfg", "home = /nowhere\n")
+    (repo / "evil/bin").mkdir()
+    (repo / "evil/bin/python").symlink_to(sys.executable)
+    put(repo / "evil/lib/python3.12/site-packages", "a.pth", f"{elsewhere}/lent\n")
+    shown = seen(repo / "sub", "../evil/bin/python a.py")
+    assert repo / "evil" in shown and elsewhere / "lent" not in shown
+    on_path = importable(repo / "sub", {"PATH": str(repo / "evil/bin")}, elsewhere)
+    assert repo / "evil" in on_path and elsewhere / "lent" not in on_path
+    (elsewhere / "linked").symlink_to(repo / "evil")
+    assert elsewhere / "lent" not in seen(repo / "sub", "~/linked/bin/python a.py")
+
+
+def test_environment_in_the_main_checkout_of_a_worktree_is_not_followed(
+    tmp_path: Path, elsewhere: Path
+) -> None:
+    main, tree = tmp_path / "main", tmp_path / "trees" / "one"
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-C", str(main)]
+    put(main, "a.txt")
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "one"], check=True)
+    subprocess.run([*git, "worktree", "add", "-q", str(tree)], check=True)
+    put(main / "evil", "pyvenv.cfg", "home = /nowhere\n")
+    (main / "evil/bin").mkdir()
+    (main / "evil/bin/python").symlink_to(sys.executable)
+    put(main / "evil/lib/python3.12/site-packages", "a.pth", f"{elsewhere}/lent\n")
+    shown = seen(tree, f"{main}/evil/bin/python a.py")
+    assert main / "evil" in shown and elsewhere / "lent" not in shown
+
+
+def test_home_folder_under_git_hides_no_environment(tmp_path: Path, elsewhere: Path) -> None:
+    put(elsewhere, ".git/HEAD")
+    put(elsewhere / "work", "a.txt")
+    assert elsewhere / "lent/src" in seen(elsewhere / "work", "~/venvs/one/bin/python a.py")
+
+
+@pytest.mark.parametrize("said", ["link", "link to a text", "home"])
+def test_no_interpreter_is_above_the_folder_or_missing(tmp_path: Path, elsewhere: Path, said: str) -> None:
+    work, lib = tmp_path / "work", tmp_path / "work" / "lib"
+    put(lib, "python3x/os.py")
+    put(tmp_path / "apart", "lib/python3x/os.py")
+    put(lib, ".venv/pyvenv.cfg", f"home = {work}/nobin\n" if said == "home" else "")
+    (lib / ".venv/bin").mkdir()
+    if said == "link":
+        (lib / ".venv/bin/python").symlink_to("../../../nobin/python")
+    elif said == "link to a text":
+        put(tmp_path / "apart", "bin/python")
+        (lib / ".venv/bin/python").symlink_to(tmp_path / "apart/bin/python")
+    assert {work, tmp_path / "apart"}.isdisjoint(seen(lib, "python a.py"))
+    put(work, "nobin/python", "#!/bin/sh\n").chmod(0o755)
+    assert work not in seen(lib, "python a.py")
