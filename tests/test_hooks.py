@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from playing import ACCEPT, Play, Played, bash, boxed, doing, put
 from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask
 from kernel.errors import ConfigurationError, UsageError
+from kernel.events import Event
 from runtime.api.fractal import Fractal
 from runtime.workspace import trust
 
@@ -128,6 +130,37 @@ def test_hooks_of_a_finished_call_do_not_run_again_when_a_run_is_resumed(play: P
     ]
     play(answer, settings=given, resume=played.result.run)
     assert len(lines(log)) == 3, "the run had ended"
+
+
+def test_hooks_at_the_end_run_later_if_the_process_died_before_them(play: Play, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    given = settings(end=[{"command": KEEPS.format(log=log)}])
+    played = play(doing(write("a.txt", "one\n")), settings=settings())  # none has begun
+    for _ in range(2):
+        asyncio.run(played.fractal.anew(**given).conclude(played.result.run))
+        (end,) = lines(log)
+        assert (end["event"], end["status"]) == ("end", played.result.status)
+    assert played.root.meta.extra["hooks"]["end"] == [f"end: {KEEPS.format(log=log)}: exit 0"]
+    assert not told(played)
+
+
+def test_hooks_at_the_end_that_were_begun_are_told_and_not_run_again(play: Play, tmp_path: Path) -> None:
+    log, killed = tmp_path / "log", tmp_path / "killed"
+    given = settings(end=[{"command": f"{KEEPS.format(log=log)}; kill -9 $(cat {killed})"}])
+    if not (child := os.fork()):
+        killed.write_text(str(os.getpid()))
+        play(doing(write("a.txt", "one\n")), settings=given)
+        os._exit(0)
+    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    events: list[Event] = []
+    fractal = Fractal(tmp_path / "work", settings=given, on_event=events.append)
+    (run,) = (each.run for each in fractal.runs())
+    asyncio.run(fractal.conclude(run))
+    asyncio.run(fractal.conclude(run))
+    assert len(lines(log)) == 1
+    (warned,) = (each.data["message"] for each in events if each.kind == "warning")
+    assert "not run again" in warned
+    assert fractal.root_document(run).meta.extra["hooks"]["end"] == [warned]
 
 
 @boxed

@@ -244,7 +244,7 @@ class Beat:
             if not begun:
                 result = await fractal.run(text, id=run)
             elif self.fractal.root_document(run).ended:
-                result = fractal.conclude(run)
+                result = await fractal.conclude(run)
             else:
                 result = await fractal.resume(run)
         except RunLocked:

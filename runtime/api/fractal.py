@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from runtime.nervous.queue import Priority, Queued
     from runtime.nervous.waiting import Waits
 
+HOOKS_UNKNOWN = "the process died after the hooks at the end were begun; they are not run again"
 MOST_LEFT_OUT = 3
 """Warnings at the start of a run about skills that are not used."""
 
@@ -601,26 +602,54 @@ class Fractal(Reader):
         return result
 
     async def _run_hooks(self, run_context: RunContext, result: RunResult) -> None:
-        """Run the hooks for the end of a run, once for each end; META records what they did."""
+        """Run the hooks for the end of a run, once for each end; META records what they did.
+
+        It says before that they begin: if a process dies then, that is told, and they are not run again.
+        """
         hooks = self.config.hooks_of_run().end
         if not hooks or result.status not in ENDED or result.reused:
             return
         root = run_context.store.load(result.id)
-        if root.meta.extra.get("hooks", {}).get("updated") == root.meta.updated:
+        noted = root.meta.extra.get("hooks", {})
+        begun = noted.get("updated") == root.meta.updated
+        if begun and "end" in noted:
             return
+
+        def note(**more: Any) -> None:
+            noted = {"updated": root.meta.updated, **more}
+            run_context.store.save(root.having(extra={**root.meta.extra, "hooks": noted}))
+
+        if begun:
+            run_context.warn(HOOKS_UNKNOWN)
+            note(end=[HOOKS_UNKNOWN])
+            return
+        note()
         given = {"run": result.run, "status": result.status, "task": redact(root.text(1, "task"))}
         given |= {"output": redact(result.output or ""), "folder": str(run_context.folder)}
-        told = await at_end(run_context.context(None), hooks, given, run_context.warn)
-        noted = {"updated": root.meta.updated, "end": told}
-        run_context.store.save(root.having(extra={**root.meta.extra, "hooks": noted}))
+        note(end=await at_end(run_context.context(None), hooks, given, run_context.warn))
 
-    def conclude(self, run: str) -> RunResult:
+    async def _run_hooks_left(self, root: Document, result: RunResult) -> None:
+        """Run the hooks for the end of a run whose process died before it could."""
+        if not self.config.hooks_of_run().end:
+            return
+        try:
+            made, place = Worktree.owned(self.workspace, root), self.folder_of(root)
+            self._acts_in = made.of if made else place
+            run_context, servers = run_context_of(self, result.run, self._ladder_of(root.meta.type))
+            move_to(self, run_context, place, made)
+            async with servers:
+                await self._run_hooks(run_context, result)
+        except FractalError as error:  # what else is due is done all the same
+            self.warn(result.run, f"the hooks at the end are not run: {error}")
+
+    async def conclude(self, run: str) -> RunResult:
         """Do what is due after a run that has ended, if its process died before it could."""
         with run_lock(self.workspace.runs / run):
             root = self.root_document(run)
             self._as(root)
             self.workshop.open(but=run)
             result = result_of(root, self.path(run), Waiting("nothing"))
+            await self._run_hooks_left(root, result)
             self._after(result)
             return result
 

@@ -6,7 +6,6 @@ no problem twice.
 
 from __future__ import annotations
 
-import asyncio
 import resource
 import time
 from collections.abc import Callable, Mapping
@@ -243,7 +242,7 @@ async def _run(fractal: Fractal, problem: Problem, run: str) -> RunResult:
     if not fractal.workspace.has(run):
         return await fractal.run(problem.task, id=run)
     if fractal.root_document(run).ended:
-        return await asyncio.to_thread(fractal.conclude, run)
+        return await fractal.conclude(run)
     return await fractal.resume(run, assume="rerun")
 
 

@@ -50,7 +50,7 @@ async def commit_of_run(ctx: OperationContext, message: str, path: str) -> Resul
         raise OperationFailed("git is not installed")
     if checkout.filters(program):
         raise OperationFailed("the repository names a filter, such as Git LFS, which is not run here")
-    below = "" if not path else ctx.readable(path).relative_to(ctx.folder.resolve()).as_posix()
+    below = _below(ctx, path) if path else ""
     with ExitStack() as stack:
         variables = stack.enter_context(checkout.unconfigured(program, ignored_by_user(program)))
 
@@ -66,7 +66,7 @@ async def commit_of_run(ctx: OperationContext, message: str, path: str) -> Resul
         identity = _identity(program, checkout)
         tip = await asyncio.to_thread(_branch, git, run)
         paths = await asyncio.to_thread(_changed, ctx, run, below)
-        await asyncio.to_thread(_stage, git, paths)
+        await asyncio.to_thread(_stage, git, tip, paths)
         if settings.get("hooks") is True:
             await _pre_commit(ctx, checkout)
         return await asyncio.to_thread(_commit, git, run, tip, text, identity)
@@ -125,7 +125,17 @@ def _changed(ctx: OperationContext, run: str, below: str) -> list[str]:
     ]
 
 
-def _stage(git: Git, paths: list[str]) -> None:
+def _below(ctx: OperationContext, path: str) -> str:
+    """The path within the folder of the run. What is read elsewhere, such as a draft, is in no commit."""
+    try:
+        return ctx.readable(path).relative_to(ctx.folder.resolve()).as_posix()
+    except ValueError:
+        raise OperationFailed(f"{path}: outside the folder of the run, so no commit has it") from None
+
+
+def _stage(git: Git, tip: str, paths: list[str]) -> None:
+    """Let the index hold these files and else the tip: a commit that was refused has left what it staged."""
+    git("read-tree", tip)
     listed = b"".join(os.fsencode(path) + b"\0" for path in paths)
     git("update-index", "--add", "--remove", "-z", "--stdin", stdin=listed)
 

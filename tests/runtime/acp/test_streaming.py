@@ -35,6 +35,14 @@ def shown(text: str, size: int) -> str:
         ('{"calls": [{"tool": "json", "args": {"value": {"done": "no"}}}], "done": "yes"}', "yes"),
         ('read {"path": "a"}', ""),
         ('{"done": "cut \\u00', "cut "),
+        ('{"done": "four \\q, so"}', "four "),
+        ('{"done": "four \\(x\\)"}', "four "),
+        ('{"done": "four \\uZZZZ, so"}', "four "),
+        ('{"done": "\\ud83d\\u0041 \\ude00 \\ud83d"}', "\ufffdA \ufffd \ufffd"),
+        ('{"done": "C:\\\\ud83d"}', "C:\\ud83d"),
+        ("half \ud83d of a pair", "half \ufffd of a pair"),
+        ('read {"path": "a"} It is 5" wide. done {"answer": "four"}', "four"),
+        ("a" * 500 + ' {"path": "a"} b', "a" * 500 + ' {"path": "a"} b'),
         ("", ""),
     ],
 )
@@ -46,3 +54,23 @@ def test_the_answer_is_found_in_any_pieces(reply: str, said: str, size: int) -> 
 @given(st.text(), st.integers(1, 40))
 def test_any_answer_is_shown_as_it_is(answer: str, size: int) -> None:
     assert shown(json.dumps({"done": answer}), size) == json.loads(json.dumps(answer))
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '{"calls": [{"tool": "write", "args": {"content": "'
+        + 'a \\"done\\" ' * 14_000
+        + '"}}], "done": "four"}',
+        '{"plan": [' + '"done", ' * 22_000 + '"four"], "done": "four"}',
+        '{"done": "' + "four " * 39_000 + '"}',
+        '{"done": "four \\q' + "four " * 39_000 + '"}',
+        " " * 190_000 + '{"done": "four"}',
+        "four" * 48_000,
+        "four " * 39_000,
+    ],
+    ids=["argument", "strings", "answer", "broken", "blank", "word", "words"],
+)
+def test_a_long_reply_in_small_pieces_is_read_once(reply: str) -> None:
+    """Were all of it read again for each piece, this would be billions of characters and take minutes."""
+    assert shown(reply, 4).startswith("four")

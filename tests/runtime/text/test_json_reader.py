@@ -42,7 +42,7 @@ def test_what_models_often_get_wrong_is_forgiven(text: str, value: object):
 
 
 REFUSED = [
-    ("", "no JSON object"),
+    ("", "the reply is empty"),
     ("I cannot do that.", "no JSON object"),
     ("[1, 2]", "no JSON object"),
     ('[{"a": 1}]', "array"),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import Play, Played, bash, doing, player, put, write
+from playing import ACCEPT, Play, Played, bash, boxed, doing, player, put, write
 
 ALLOWED = {"operations": {"git": {"commit": True}}}
 
@@ -170,3 +170,30 @@ def test_hooks_of_git_run_in_the_sandbox_where_they_are_allowed(
     played = play(doing(write("a.txt", "ONE\n"), commit()), settings=settings, worktree=True)
     assert git(work, "log", "-1", "--format=%s", branch(played)).strip() == "Change a", result(played, 2)
     assert not (tmp_path / "hook-ran").exists(), "it ran where nothing else can be written"
+
+
+@boxed
+def test_a_commit_has_nothing_of_one_that_was_refused(work: Path, play: Play) -> None:
+    settings = {"operations": {"git": {"commit": True, "hooks": True}}, "sandbox": "auto"}
+    hook = work / ".git/hooks/pre-commit"
+    hook.write_text("#!/bin/sh\n! git diff --cached --name-only | grep -qx a.txt\n")
+    turns = iter(
+        [
+            {"calls": [write("a.txt", "ONE\n"), commit(path="a.txt")]},
+            {"calls": [write("b.txt", "BEE\n"), commit("B", path="b.txt")]},
+        ]
+    )
+    played = play(
+        lambda ask: ACCEPT if ask.phase == "check" else next(turns, {"done": "it is done"}),
+        settings=settings,
+        worktree=True,
+    )
+    assert "refused" in result(played, 2)
+    assert git(work, "show", "--format=%s", "--name-only", branch(played)).split() == ["B", "b.txt"]
+
+
+def test_a_path_that_is_readable_elsewhere_is_refused_in_words(work: Path, play: Play) -> None:
+    played = play(
+        doing(write("a.txt", "ONE\n"), commit(path=str(work / ".git/HEAD"))), settings=ALLOWED, worktree=True
+    )
+    assert "outside the folder of the run" in result(played, 2)
