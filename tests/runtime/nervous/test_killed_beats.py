@@ -118,8 +118,11 @@ def granted(make: Make) -> None:
     sent(make)
 
 
-REMEMBERED = ("experience", "tried", "observation", "waiting", "pattern")
-"""What memory keeps of a run; other kinds are computed when they are needed."""
+REMEMBERED = ("experience", "tried", "observation", "pattern")
+"""What memory keeps of a run; other kinds are computed when they are needed.
+
+So are vectors: a mark that an observation has none yet stays until the next search, by which time it is made.
+"""
 RANDOM = r"[0-9a-f]{12,}|\d{4}-\d\d-\d\dT[\d:.]+Z|\b\d+ ms"
 REPEATED = (
     r"done before the interruption: its files are as it leaves them|(wrote|replaced) \S+, \d+ characters?"
