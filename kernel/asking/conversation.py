@@ -111,7 +111,7 @@ _TEXTS = {"type": "array", "items": _TEXT}
 _SURE = {"type": "string", "enum": ["high", "medium", "low"]}
 _CALLS: Mapping[str, tuple[str, Mapping[str, Any], list[str]]] = {
     USE: (
-        "a tool of the index, or words to find one; without args: its schema and guidance",
+        "a tool, or words to find one; without args: its schema and guidance",
         {"tool": _TEXT, "args": {"type": "object"}},
         ["tool"],
     ),

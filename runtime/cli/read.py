@@ -261,6 +261,8 @@ def cost(run: str) -> None:
         "INSTR": lambda row: row["instruction_tokens"],
         "REPLY": lambda row: row["completion_tokens"],
     }
+    if not total["cached_tokens"]:  # then all are fresh
+        del heads["FRESH"], heads["CACHED"]
     figures: Columns = {head: lambda row, of=of: f"{int(of(row)):,}" for head, of in heads.items()}
     shown = {
         **shown,
@@ -272,7 +274,7 @@ def cost(run: str) -> None:
     def bold(row: Mapping[str, Any], text: str) -> str:
         return click.style(text, bold=True) if row is end else text
 
-    print_table(shown, [*_by_phase(rows), end], right=(3, 4, 5, 6, 7, 8, 9), cut=(0, 1, 2), style=bold)
+    print_table(shown, [*_by_phase(rows), end], right=tuple(range(3, len(shown))), cut=(0, 1, 2), style=bold)
 
 
 def _by_phase(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -15,15 +15,17 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernel.document.redaction import redacted
 from kernel.document.texts import cut
 from kernel.errors import FractalError
 from kernel.tools.operations import Result
 from kernel.tools.tool import Tool
-from runtime.sandbox.context import OperationContext
 from runtime.secrets.redaction import redact
+
+if TYPE_CHECKING:
+    from runtime.sandbox.context import OperationContext
 
 STOPS = 2
 """The exit code that stops a call."""
@@ -31,7 +33,7 @@ SHOWN = 2_000
 """Characters of what a hook prints that are kept."""
 GIVEN = 100_000
 """Characters of a result that a hook is given."""
-Call = Callable[[OperationContext, Tool, Mapping[str, Any]], Awaitable[Result]]
+Call = Callable[["OperationContext", Tool, Mapping[str, Any]], Awaitable[Result]]
 """Makes one call of a tool."""
 
 

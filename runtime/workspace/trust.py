@@ -280,7 +280,7 @@ HARMLESS = frozenset(
     {
         *("profile", "check", "max_depth", "retries", "turns", "questions", "seconds", "timeout"),
         *("context_system", "context_tool", "context_operation", "min_context", "side_by_side", "repairs"),
-        "context",
+        *("context", "sees"),
         *("reply_tokens", "result_chars", "same_failure", "same_result", "fsync", "recall", "remember"),
         *("observe", "shown"),
         *("snapshot_every", "checkpoints", "checkpoint_hours"),

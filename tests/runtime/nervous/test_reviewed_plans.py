@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from runtime.workspace.deciders import TERMINAL, Decider
 
 PUSH = bash("git push origin main")
 ECHO = bash("echo hello")
+GIT = shutil.which("git")
 APPROVES = {"decision": "approve", "why": ""}
 Make = Callable[..., Fractal]
 
@@ -34,7 +36,7 @@ def fractal(tmp_path: Path) -> Make:
     work.mkdir()
     git = tmp_path / "bin" / "git"  # a push that has nowhere to go
     git.parent.mkdir()
-    git.write_text("#!/bin/sh\necho pushed\n")
+    git.write_text(f'#!/bin/sh\n[ "$1" = push ] || exec {GIT} "$@"\necho pushed\n')
     git.chmod(0o755)
 
     def make(worker: Any, oversight: Any = None, **settings: Any) -> Fractal:
