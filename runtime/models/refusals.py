@@ -29,7 +29,7 @@ AT_FAULT = re.compile(r"grammar|schema|response_format|json|guided|constrained|s
 UNSUPPORTED = re.compile(
     r"(?:not|n't)_(?:currently_|yet_)?(?:support|enabled|permitted|allowed|available|accept)|no_support"
     r"|unsupported_(?:param|value|field|argument)|unrecognized|unknown_(?:param|field|name|argument|key)"
-    r"|at_most_0_|unexpected_(?:keyword|param|field|argument)|extra_(?:inputs|fields)|roles_must_alternate|deprecated"
+    r"|at_most_0_|requires_--|no_endpoints_found|unexpected_(?:keyword|param|field|argument)|extra_(?:inputs|fields)|roles_must_alternate|deprecated"
 )
 """What a server says of what it never takes; other refusals may be about what one request holds."""
 NO_TOOLS_HERE = re.compile(r"--jinja|unsupported_param")

@@ -108,11 +108,11 @@ def test_cost_adds_up_and_shows_instructions_apart(fractal: Command) -> None:
     views.append(json.loads(fractal("tree", RUN, "--json").out)["spent"])
     assert {view["calls"] for view in views} == {5}, "every view counts the same calls"
     lines = fractal("cost", RUN).out.splitlines()
-    heads = "LOOP PHASE RESPONDER CALLS PROMPT FRESH CACHED INSTR REPLY USD"
+    heads = "LOOP PHASE RESPONDER CALLS PROMPT INSTR REPLY USD"
     assert lines[0].split() == heads.split()
     assert lines[2].split()[:4] == [f"system-{RUN}", "Check", "(2)", "openai/gpt-5-mini"]
     assert any(line.split()[1:6] == ["calls", "without", "an", "answer", "1"] for line in lines)
-    assert lines[-1].split() == ["total", "5", "2,500", "2,500", "0", "610", "400", "$0.0040"]
+    assert lines[-1].split() == ["total", "5", "2,500", "610", "400", "$0.0040"]
 
 
 def test_diff_of_an_older_run_tells_what_it_recorded(fractal: Command) -> None:

@@ -14,7 +14,7 @@ import pytest
 from lanes import NIGHT, async_pause, within
 from pydantic import BaseModel, Field
 
-from kernel.asking.forms import FORMS
+from kernel.asking.forms import FORMS as REPLIES
 from kernel.asking.messages import sent
 from kernel.asking.responder import ReplyForm, Responder
 from kernel.asking.turn import TURN, typed
@@ -94,7 +94,7 @@ FORMS: dict[str, dict[str, Any]] = {
         properties={name: of("boolean") for name in "abcde"}, required=["c"], additionalProperties=False
     ),
     "pydantic": Everything.model_json_schema(),
-    **{f"{phase} phase": dict(FORMS[phase]) for phase in ASKED},
+    **{f"{phase} phase": dict(REPLIES[phase]) for phase in ASKED},
 }
 
 
@@ -242,7 +242,7 @@ async def test_a_grammar_admits_only_replies_that_are_accepted(model, make_ask, 
     """Random weights write every kind of reply; none is refused for its form."""
     words = (PHASES / f"{phase}.reply.md").read_text()
     for number in range(20 if NIGHT else 3):
-        ask = replace(make_ask(phase, schema=FORMS[phase], user=str(number), max_tokens=1500), words=words)
+        ask = replace(make_ask(phase, schema=REPLIES[phase], user=str(number), max_tokens=1500), words=words)
         reply = await model.answer(ask)
         if not reply.truncated:
             typed(phase, json.loads(reply.text))
