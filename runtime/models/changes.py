@@ -1,8 +1,8 @@
 """What one ask changes after its server has refused it: a part is left out, or a length is lowered.
 
-A part that a refusal names is left out for good. After one that names none, all parts are left out once
-to see whether that helps. Where it does, the next ask leaves out each part by itself; what helps stays
-left out, and what does not is sent again.
+A part that a refusal names is left out for good; pictures and tools only of this ask, unless the server says
+that it takes none. After a refusal that names no part, all are left out once. Where that helps, the next ask
+leaves out each part by itself, and the one that was at fault stays left out.
 """
 
 from __future__ import annotations

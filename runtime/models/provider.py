@@ -354,11 +354,13 @@ class Provider(Responder, ABC):
     def leave_out(self, parts: Collection[str], ask: Ask, *, lasting: bool) -> None:
         """Send these parts no more: the server has named them; `lasting`: also in the next processes."""
         self.refused |= set(parts)
-        known = {each for each in self.servers.known(self.server).get("without", ()) if each in PARTS}
-        if lasting and (new := set(parts) - {"tools"}):
-            self.servers.learn(self.server, without=sorted(known | new))
+        if not lasting:
+            return
+        if new := set(parts) - {"tools"}:
+            known = set(self.servers.known(self.server).get("without", ()))
+            self.servers.learn(self.server, without=sorted(known.intersection(PARTS) | new))
         # an error about tools in the middle of a conversation may be about its calls
-        if lasting and "tools" in parts and ask.wants_turn and not _has_calls(ask) and self._tools is None:
+        if "tools" in parts and ask.wants_turn and not _has_calls(ask) and self._tools is None:
             self.servers.learn(self.server, tools=False)
 
     def drop_options(self, words: str, ask: Ask) -> bool:
@@ -425,7 +427,7 @@ class Provider(Responder, ABC):
         """The reply in an answer. Raises for each answer that is none, with what it has cost."""
         fault = answer.fault
         # the server could not read what its model wrote; what nobody can read is a refusal of the form
-        if fault and fault.wrote and not answer.begun and (self._declares(ask) or _has_object(fault.wrote)):
+        if fault and fault.wrote and not answer.begun and (self._declares(ask) or _object_in(fault.wrote)):
             answer, fault = replace(answer, text=fault.wrote, finish="stop"), None
         text = self._text_of(ask, answer)
         if fault:
@@ -663,13 +665,6 @@ def _brake_of(provider: str) -> _Brake:
 def _delay(failures: int, base: float, longest: float) -> float:
     """Seconds to wait: `base`, doubled with each failure, at most `longest`, ± 25 %."""
     return min(longest, base * 2 ** (failures - 1)) * random.uniform(0.75, 1.25)
-
-
-def _has_object(text: str) -> bool:
-    try:
-        return bool(read_reply(text))
-    except ReplyError:
-        return False
 
 
 def _sum_usage(one: Usage, other: Usage) -> Usage:

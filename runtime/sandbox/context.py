@@ -176,9 +176,9 @@ class OperationContext:
             raise OperationFailed("a path cannot contain the character NUL")
         if len(path) > LONGEST_PATH:
             raise OperationFailed(f"{path[:80]}…: a path has {LONGEST_PATH:,} characters at most")
-        first = Path(path).parts[:1]
-        if first and _REPLACED.fullmatch(first[0]) and not (self.folder / first[0]).exists():
-            raise OperationFailed(f"{path}: {first[0]} is not replaced here; name a path inside the folder")
+        first, _, rest = path.partition("/")
+        if (rest or first == "~") and _REPLACED.fullmatch(first) and not (self.folder / first).exists():
+            raise OperationFailed(f"{path}: {first} is not replaced here; name a path inside the folder")
         try:
             whole = self.folder.resolve() / Path(path)
             return (whole if path.isascii() else as_spelt(whole)).resolve()

@@ -221,6 +221,12 @@ def test_write_follows_a_link(ctx: OperationContext) -> None:
     assert (ctx.folder / "real.txt").read_text() == "new"
 
 
+@pytest.mark.parametrize("name", ["~draft.txt", "./~/a.txt", "$a.txt", "a~/b.txt"])
+def test_a_name_that_no_shell_replaces_is_a_name(ctx: OperationContext, name: str) -> None:
+    write(ctx, name, "x")
+    assert (ctx.folder / name).read_text() == "x"
+
+
 @pytest.mark.parametrize(
     ("path", "content", "why"),
     [
