@@ -72,6 +72,17 @@ def test_credential_shows_by_its_form(name: str) -> None:
     assert each.value not in redact(each.text)
 
 
+@pytest.mark.parametrize(
+    "first", ["theme=[redacted Cookie]", "a=sk-0a1b2c3d4e5f6a7b8c9d0e1f2a3b4c5d", "[redacted X]"]
+)
+def test_a_hidden_part_of_a_value_leaves_no_other_part_open(first: str) -> None:
+    secret = "p0DQ4QrtWu6qs1LTBiBHeUopH1ZYICDP"
+    for text in (f"Cookie: {first}; sessionid={secret}", f"Cookie: id={secret}; {first}; other={secret}"):
+        once = redact(text)
+        assert secret not in once
+        assert redact(once) == once
+
+
 @pytest.mark.parametrize("text", HARMLESS)
 def test_what_looks_like_a_credential_stays(text: str) -> None:
     assert redact(text) == text

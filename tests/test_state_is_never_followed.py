@@ -102,6 +102,8 @@ COMMANDS: Mapping[str, str | list[str]] = {
     "acp": SERVES,
     "mcp": SERVES,
     "mcp install": OUTSIDE,
+    "mcp login": OUTSIDE,
+    "mcp logout": OUTSIDE,
     "serve": SERVES,
     "runner": SERVES,
     "brain check": [],

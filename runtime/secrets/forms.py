@@ -362,6 +362,10 @@ def _without_forms_in(text: str, mark: Mark) -> str:
     if any(hint in text for hint in _COMMAND_HINTS):
         text = _COMMAND.sub(lambda hit: _command(hit, mark), text)
     lower = text.lower()
+    if "cookie" in lower:
+        text = _COOKIES.sub(
+            lambda hit: hit[1] + _OPEN.sub(lambda open: mark("cookie", open[0]), hit[2]), text
+        )
     if _ANY_WORD.search(lower):
         for hints, apart in (("</",), _ELEMENT), (("name=", "key="), _ATTRIBUTE), ((": |", ": >"), _BLOCK):
             if any(hint in text for hint in hints):
@@ -370,6 +374,12 @@ def _without_forms_in(text: str, mark: Mark) -> str:
     return text
 
 
+_COOKIES = re.compile(
+    r"(?i)(?<![A-Za-z0-9])((?:set-)?cookie[\"']?[ \t]*:[ \t]*[\"']?)"
+    r"((?:\[redacted [^\[\]\r\n]{1,80}\];?[ \t]*)*\w[^\s=;\"']{0,80}=[^\r\n\"'`]{1,4000})"
+)
+_OPEN = re.compile(r"\w[^\s=;\"'\[]{0,80}=(?!\[redacted )(?:[^\[]|\[(?!redacted ))*[^\s;\[]")
+"""In cookies: those that stand before, after or between what is hidden already."""
 _ANY_WORD = re.compile(
     r"pass|pwd|psk|secret|token|credential|key|auth|sig|unseal|[_-](?:pat|sk|salt|webhook)(?![a-z])"
 )
@@ -539,13 +549,6 @@ _OTHERS_AFTER: tuple[_Form, ...] = (
         r"(?i)(?<![A-Za-z0-9])((?:proxy-)?authorization[\"']?[ \t]*[:=][ \t]*(?:(?-i:b)(?=[\"']))?[\"']?"
         r"(?:(?:bearer|basic|token|digest|apikey|key|negotiate|bot)[ \t]+)?)([^\s\"'`]{4,})",
         _is_something,
-    ),
-    (
-        "cookie",
-        "cookie",
-        r"(?i)(?<![A-Za-z0-9])((?:set-)?cookie[\"']?[ \t]*:[ \t]*[\"']?)"
-        r"(\w[^\s=;\"']{0,80}=[^\r\n\"'`]{1,4000})",
-        bool,
     ),
     ("basic", "password", r"(?i)\b(basic[ \t]+)([A-Za-z0-9+/_-]{8,}={0,2})", _is_user_and_password),
     (

@@ -89,9 +89,7 @@ def test_headers_carry_a_credential_from_the_environment(place, monkeypatch):
 
         place.write({"bare": {"url": url}})
         place.lists()
-        assert any(
-            "it requires a credential (HTTP 401); set one in headers" in each for each in place.warnings
-        )
+        assert any("it requires a login (HTTP 401)" in each for each in place.warnings)
 
 
 def test_an_answer_without_end_fails_the_call_and_not_the_run(place, address):
