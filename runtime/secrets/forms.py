@@ -364,7 +364,7 @@ def _without_forms_in(text: str, mark: Mark) -> str:
     lower = text.lower()
     if "cookie" in lower:
         text = _COOKIES.sub(
-            lambda hit: hit[1] + _OPEN.sub(lambda open: mark("cookie", open[0]), hit[2]), text
+            lambda hit: hit[1] + _OPEN.sub(lambda each: mark("cookie", each[0]), hit[2]), text
         )
     if _ANY_WORD.search(lower):
         for hints, apart in (("</",), _ELEMENT), (("name=", "key="), _ATTRIBUTE), ((": |", ": >"), _BLOCK):
