@@ -42,6 +42,25 @@ def test_a_new_test_that_fails_is_not_excused_by_the_start(play: Play, tmp_path:
     assert "AssertionError" in played.root.text(3, "not yet")
 
 
+def test_the_user_is_told_that_earlier_tests_say_something_else(play: Play, tmp_path: Any) -> None:
+    work = tmp_path / "work"
+    head = "import unittest, calc\nclass T(unittest.TestCase):\n"
+    first = "    def test_one(self): self.assertEqual(calc.one, 1)\n"
+    put(work, "calc.py", "one = 1\n")
+    put(work, "test_calc.py", head + first)
+    put(work, "test_gone.py", head + first)
+
+    def answer(ask: Ask) -> Any:
+        if ask.phase == "plan":
+            calls = [write("calc.py", "one = 2\n"), write("test_calc.py", head + first.replace("1)", "2)"))]
+            return {"calls": [*calls, bash("rm test_gone.py")]}
+        return {"done": {"answer": "One is 2.", "checks": ["python3 -m unittest test_calc"]}}
+
+    played = play(answer, "one in calc is to be 2", settings={"check": "auto"})
+    told = "(lines of earlier tests that are changed or gone: 1 in test_calc.py, 3 in test_gone.py)"
+    assert told in played.result.output
+
+
 def test_what_a_failed_step_has_changed_is_not_how_it_was_at_the_start(play: Play, tmp_path: Any) -> None:
     put(tmp_path / "work", "keep.txt", "precious\n")
     verdicts = iter([{"validation": "fail", "issues": ["no"], "decision": "ESCALATE", "output": ""}])

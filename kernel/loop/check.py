@@ -67,7 +67,7 @@ async def conclude(session: Session, turn: int, proposed: Note) -> bool:
         return _hold_answer(session, turn, f"{TOLD_ONCE}{why}")
     tests = [each for each in evidence.findings if "tests" in each.criterion]
     told = (evidence.proved.told(each.before, each.after, each.note) for each in tests)
-    answer = "\n\n".join([proposed.text, *told])
+    answer = "\n\n".join([proposed.text, *told, *evidence.proved.notes])
     if not hears:
         session.note(2, "approach", FROM_KNOWLEDGE, proposed.origin)
     session.note(3, "result", answer, proposed.origin)

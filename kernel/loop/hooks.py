@@ -110,6 +110,7 @@ class Proved:
     tests: str = ""  # the command that runs the touched tests
     told: Callable[[bool | None, bool | None, str], str] = lambda before, after, note: ""
     """What the user is told of the touched tests, by whether they held then, hold now, and their output."""
+    notes: Sequence[str] = ()  # what else the user is told beside the answer
 
 
 class Inbox:

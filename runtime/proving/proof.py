@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 
 from kernel.asking.conversation import SHOWN
@@ -15,7 +16,7 @@ from kernel.loop.proof import below
 from kernel.loop.run_context import Session
 from runtime.proving.claims import claims_tests, unsupported
 from runtime.proving.parsing import parses
-from runtime.proving.suites import counts, touched_tests
+from runtime.proving.suites import counts, replaced_lines, touched_tests
 
 _TESTS = re.compile(
     r"\b(?:pytest|unittest|tox|nox|jest|vitest|mocha|ava|rspec|phpunit|ctest|doctest)\b"
@@ -57,7 +58,16 @@ def prove(session: Session, answer: str, changes: FolderChanges | None) -> Prove
     ran += [session.doc.text(2, "success criteria"), tests]
     untested = claims_tests(answer) and not any(map(_TESTS.search, ran))
     claims = ["the answer says that tests pass, and no command has run tests"] if untested else []
-    return Proved(faults, doubts, claims, tests, told)
+    return Proved(faults, doubts, claims, tests, told, _notes(replaced_lines(folder, known)))
+
+
+def _notes(replaced: Mapping[str, int]) -> list[str]:
+    """What the user is told of tests that no longer say what they said: those of before may fail now."""
+    if not replaced:
+        return []
+    named = [f"{count} in {path}" for path, count in list(replaced.items())[:MOST]]
+    more = [f"more in {len(replaced) - MOST} other files"] if len(replaced) > MOST else []
+    return [f"(lines of earlier tests that are changed or gone: {', '.join([*named, *more])})"]
 
 
 def told(before: bool | None, after: bool | None, output: str) -> str:

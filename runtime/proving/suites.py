@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import shutil
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
@@ -41,6 +42,29 @@ def touched_tests(folder: Path, changes: FolderChanges) -> str:
     )
     commands = [command(folder, [path for path in paths if is_one(path)][:MOST]) for is_one, command in ways]
     return " && ".join(filter(None, commands))
+
+
+def replaced_lines(folder: Path, changes: FolderChanges) -> dict[str, int]:
+    """How many lines of tests that were there at the start are no longer there, by file.
+
+    A line that stands in another touched test file now was moved.
+    """
+    paths = [path for path in sorted(changes.moved) if is_test(path)]
+    now = Counter(line for path in paths for line in _lines(folder / path))
+    found: dict[str, int] = {}
+    for path in paths:
+        before = Counter(filter(None, map(str.strip, changes.before(path).splitlines())))
+        if gone := (before - now).total():
+            found[path] = gone
+        now -= before
+    return found
+
+
+def _lines(path: Path) -> list[str]:
+    """The lines of a file that say something; none of one that is gone or no file."""
+    with suppress(OSError):
+        return [line for each in path.read_text("utf-8", "replace").splitlines() if (line := each.strip())]
+    return []
 
 
 def counts(output: str) -> str:

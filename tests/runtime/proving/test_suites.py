@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from playing import put
 
 from kernel.loop.hooks import FolderChanges
-from runtime.proving.suites import counts, touched_tests
+from runtime.proving.suites import counts, replaced_lines, touched_tests
 
 PYTEST = "-m pytest -q -p no:cacheprovider"
 
@@ -23,6 +23,25 @@ def touched(folder: Path, *paths: str) -> str:
         if not (folder / path).exists():
             put(folder, path)
     return touched_tests(folder, FolderChanges([*paths, "main.py", "tests"]))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "found"),
+    [
+        ({"test_a.py": "a\nb\n"}, {"test_a.py": "a\nb\n  c\n"}, {}),
+        ({"test_a.py": "a\nb\nb\n"}, {"test_a.py": "b\nc\n"}, {"test_a.py": 2}),
+        ({"test_a.py": "a\n\nb\n"}, {"test_a.py": "", "test_b.py": "b\na\n"}, {}),
+        ({"test_a.py": "a\n", "main.py": "x\n"}, {"main.py": ""}, {"test_a.py": 1}),
+    ],
+    ids=["added", "changed", "moved", "removed"],
+)
+def test_lines_of_earlier_tests_that_are_gone_are_counted(
+    folder: Path, before: dict[str, str], now: dict[str, str], found: dict[str, int]
+) -> None:
+    for path, text in now.items():
+        put(folder, path, text)
+    changes = FolderChanges({*before, *now}, before=lambda path: before.get(path, ""))
+    assert replaced_lines(folder, changes) == found
 
 
 # ---- commands ---------------------------------------------------------------------------------------------
