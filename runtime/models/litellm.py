@@ -25,6 +25,7 @@ from runtime.models.refusals import LIMITS
 from runtime.models.window import Window
 from runtime.received import ACCEPTED, held
 from runtime.secrets.known import secret_of
+from runtime.ways import BUNDLE, cause, ways
 
 OLLAMA_CONTEXT = 8192  # Ollama silently truncates longer prompts, so the size is set and checked
 
@@ -69,12 +70,12 @@ class LiteLLM(Provider):
 
     async def send(self, ask: Ask, seconds: float) -> Reply:
         """Make one call."""
-        litellm, connections = _litellm(), _connections()
-        connections.BUNDLE.set(self.ca_bundle)
+        litellm = _litellm()
+        BUNDLE.set(self.ca_bundle)
         try:
             response = await litellm.acompletion(**self._request(ask, seconds, litellm))
         except Exception as error:  # litellm makes one of its own of what is said on the way
-            if said := connections.cause(error, FractalError):
+            if said := cause(error, FractalError):
                 raise said from None
             raise
         answer = whole_answer(response.model_dump())
@@ -160,7 +161,9 @@ def _litellm() -> ModuleType:
     litellm.disable_aiohttp_transport = True  # its sessions outlive the event loop and warn
     _own_clients(import_module("litellm.llms.custom_httpx.http_handler").AsyncHTTPHandler)
     other: Any = import_module("litellm.llms.openai.common_utils").BaseOpenAILLM
-    other._get_async_http_client = staticmethod(lambda *_, **__: _connections().bare_client())
+    other._get_async_http_client = staticmethod(
+        lambda *_, **__: import_module("runtime.models.connections").bare_client()
+    )
     return litellm
 
 
@@ -169,7 +172,7 @@ def _own_clients(handler: Any) -> None:
     make: Any = handler.create_client
 
     def create_client(self: Any, *args: Any, **kwargs: Any) -> Any:
-        self.transport = self.transport or _connections().Ways()
+        self.transport = self.transport or ways(import_module("httpx"))
         client = make(self, *args, **kwargs)
         client.headers.update(ACCEPTED)
         hooks = client.event_hooks
@@ -177,10 +180,3 @@ def _own_clients(handler: Any) -> None:
         return client
 
     handler.create_client = create_client
-
-
-def _connections() -> Any:
-    """The module that makes clients; it imports `httpx`."""
-    from runtime.models import connections
-
-    return connections

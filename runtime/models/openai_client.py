@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from kernel.asking.responder import Ask, Reply
+from runtime.certificates import trusted
 from runtime.models import dialects, thinking
 from runtime.models.answers import Reader
-from runtime.models.certificates import trusted
 from runtime.models.endpoints import ALIASES, ENDPOINTS, OWN
 from runtime.models.provider import CACHE_KEY, CACHE_MARKS, SCHEMA_TOKENS, Provider
 from runtime.models.refusals import LIMITS
