@@ -87,8 +87,8 @@ def _explained(request: Any, proxy: Proxy | None, kind: type[Exception]) -> Gene
         raise type(error)(f"{error} (through {proxy})", request=request) from error  # type: ignore[call-arg]
 
 
-def cause(error: BaseException | None, kind: type[_E]) -> _E | None:
-    """The first of an error and its causes that is of this kind."""
+def cause(error: BaseException | None, kind: type[_E] | tuple[type[_E], ...]) -> _E | None:
+    """The first of an error and its causes that is of this kind, or of one of these."""
     for _ in range(20):
         if error is None or isinstance(error, kind):
             return error

@@ -31,23 +31,7 @@ from runtime.addresses import is_loopback
 from runtime.models import dialects, json_form, thinking
 from runtime.models.answers import Answer, encodable
 from runtime.models.changes import LEFT_OUT, Changes
-from runtime.models.failures import (
-    CutOff,
-    OutOfThought,
-    ServerFault,
-    error_message,
-    header_of,
-    is_read_wrongly,
-    is_too_long,
-    may_be_processed,
-    passes,
-    read_wrongly,
-    refused_connection,
-    retry_after,
-    status_of,
-    too_large,
-    words_of,
-)
+from runtime.models.failures import Failure, OutOfThought, cut_off, failure_of
 from runtime.models.faults import Fault
 from runtime.models.keys import command_words, headers_of, printed_key
 from runtime.models.prices import (
@@ -72,10 +56,11 @@ from runtime.models.servers import Servers
 from runtime.models.tool_calls import object_of, turn_text
 from runtime.models.window import LOCAL, Window, in_table, valid
 from runtime.proxies import proxy_for
-from runtime.received import LIMIT, of_reply
+from runtime.received import LIMIT, TooLarge, of_reply
 from runtime.secrets.known import learn_secrets, secret_of
 from runtime.secrets.redaction import redact
 from runtime.text.json_reader import read_reply
+from runtime.ways import cause
 from runtime.workspace.settings import Timeouts
 
 SCHEMA_TOKENS = 100  # larger schemas are described in words
@@ -431,7 +416,7 @@ class Provider(Responder, ABC):
             answer, fault = replace(answer, text=fault.wrote, finish="stop"), None
         text = self._text_of(ask, answer)
         if fault:
-            raise ServerFault(fault, headers, self._cost_of_fault(ask, answer, fault))
+            raise Failure(fault, headers, self._cost_of_fault(ask, answer, fault))
         cost = self.cost(ask, answer)
         if answer.refusal and not text.strip():
             raise ProviderError(
@@ -443,7 +428,7 @@ class Provider(Responder, ABC):
             )
         whole = answer.finish == "stop" or self._is_whole(ask, answer)
         if answer.finish == "cut" and not whole:
-            raise CutOff("the stream ended in the middle of the reply", cost if answer.begun else None)
+            raise cut_off("the stream ended in the middle of the reply", cost if answer.begun else None)
         if not whole and _only_thought(answer, cost.completion_tokens, self.longest(ask)):
             raise OutOfThought(answer.tokens.thinking or self.count(answer.thinking), cost)
         return Reply(self._as_turn(ask, answer, text), self.name, cost, not whole)
@@ -528,26 +513,27 @@ class Provider(Responder, ABC):
                     reply = await self.send(ask, max(0.1, min(self.timeout.total, left)))
                     changes.worked()
                     return replace(reply, usage=_sum_usage(reply.usage, lost))
-                except FractalError:
+                except (FractalError, OutOfThought) as error:
                     changes.worked()
-                    raise
-                except OutOfThought as error:
-                    changes.worked()
+                    if isinstance(error, FractalError):
+                        raise
                     lost = _sum_usage(lost, error.usage)
                     thoughts += 1
                     self._more_room(ask, thoughts)
                     continue
-                except Exception as error:
-                    if large := too_large(error):  # another attempt would bring as much
+                except Exception as raised:
+                    if large := cause(raised, TooLarge):  # another attempt would bring as much
                         raise ProviderError(f"{self._at}: {large}", self.estimate(ask)) from None
-                    lost = _sum_usage(lost, self._cost_of(ask, error))
+                    error = failure_of(raised)
+                    cost = error.usage or (self.estimate(ask) if error.paid else FREE)
+                    lost = _sum_usage(lost, cost)
                     if changes.after(error):
                         continue
                     failures += 1
                     pause = self._pause(changes.blamed(error), failures, begun)
-                    self._still_time(end, time.monotonic() + pause, error_message(error))
+                    self._still_time(end, time.monotonic() + pause, error.message)
                     ask.notify(
-                        f"{self.name}: {error_message(error)[:120]}, retrying in {pause:.0f} s "
+                        f"{self.name}: {error.message[:120]}, retrying in {pause:.0f} s "
                         f"({failures} of {self.retries})"
                     )
             except FractalError as error:
@@ -556,14 +542,6 @@ class Provider(Responder, ABC):
                     error.usage = _sum_usage(used, lost)  # pyright: ignore[reportAttributeAccessIssue]
                 raise
             await asyncio.sleep(pause)
-
-    def _cost_of(self, ask: Ask, error: Exception) -> Usage:
-        """What a failed attempt has cost."""
-        if isinstance(error, ServerFault | CutOff):
-            return error.usage or (FREE if isinstance(error, ServerFault) else self.estimate(ask))
-        if is_read_wrongly(error):  # an answer came, and nobody knows what it has cost
-            return self.estimate(ask)
-        return self.estimate(ask) if may_be_processed(error) else FREE
 
     def _more_room(self, ask: Ask, times: int) -> None:
         """Give the model more room to think from now on; raises `ProviderError` where it had enough."""
@@ -595,11 +573,10 @@ class Provider(Responder, ABC):
         most = min(ask.max_tokens, self.max_tokens or ask.max_tokens) + self.thinking_tokens
         return min(most, self._longest or most, ROOM.get())
 
-    def _pause(self, error: Exception, failures: int, begun: float) -> float:
+    def _pause(self, error: Failure, failures: int, begun: float) -> float:
         """Seconds to wait before the next attempt; raises errors that a retry cannot fix."""
-        status, text = status_of(error), error_message(error)
-        refused_key = status == 400 and KEY_REFUSED.search(words_of(error))
-        if status in (401, 403) or refused_key or "missing credentials" in text.lower():
+        status, text = error.status, error.message
+        if status in (401, 403) or (status == 400 and KEY_REFUSED.search(error.words)):
             fix = (
                 f"set {self.key_name}" if self.key_name else "name its variable with options: {key_env: NAME}"
             )
@@ -607,28 +584,23 @@ class Provider(Responder, ABC):
             raise ConfigurationError(
                 f"{self._at}: the provider refused the key ({text}); {fix} and run `fractal resume`"
             ) from None
-        if type(error).__name__ == "ContextWindowExceededError" or is_too_long(error):
-            raise ProviderError(
-                f"{self._at}: the prompt is longer than the model's context ({text})"
-            ) from None
-        if status == 404 or "LLM Provider NOT provided" in text:
+        if status == 404:
             raise ConfigurationError(f"{self._at}: no such model or address ({text})") from None
-        if status in (400, 422) and FILTERED.search(words_of(error)):
-            raise ProviderError(f"{self._at}: the provider's filter refuses the prompt ({text})") from None
-        if is_read_wrongly(error):
-            raise ProviderError(f"{self._at}: {read_wrongly(error)}") from None
-        if not passes(error):
-            raise ProviderError(f"{self._at}: {text}") from None
-        if failures > LOCAL_RETRIES and is_loopback(self.api_base) and refused_connection(error):
-            raise ProviderError(f"{self._at}: nothing answers there; is the server running?") from None
-        if failures > self.retries:
-            took = time.monotonic() - begun
-            raise ProviderError(
-                f"{self._at}: failed {failures} times in {took:.0f} s, last: {text}"
-            ) from None
-        requested = retry_after(header_of(error, "retry-after"))
-        pause = max(requested, _delay(failures, self.backoff, LONGEST_WAIT))
-        if status == 429 or requested:
+        why = ""
+        if error.too_long:
+            why = f"the prompt is longer than the model's context ({text})"
+        elif status in (400, 422) and FILTERED.search(error.words):
+            why = f"the provider's filter refuses the prompt ({text})"
+        elif not error.passes:
+            why = text
+        elif failures > LOCAL_RETRIES and is_loopback(self.api_base) and error.unreachable:
+            why = "nothing answers there; is the server running?"
+        elif failures > self.retries:
+            why = f"failed {failures} times in {time.monotonic() - begun:.0f} s, last: {text}"
+        if why:
+            raise ProviderError(f"{self._at}: {why}") from None
+        pause = max(error.pause, _delay(failures, self.backoff, LONGEST_WAIT))
+        if status == 429 or error.pause:
             self._brake.hold(pause)
         return pause
 
