@@ -9,7 +9,7 @@ import math
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
 from importlib import import_module
@@ -22,6 +22,7 @@ from kernel.errors import ConfigurationError, ProviderError
 from runtime.models.grammar import Grammar
 
 PIECE_SECONDS = 0.1  # between two pieces of a reply that is being written
+COLDEST = 1e-3  # the least temperature, to divide by
 LIKELY = 64  # candidate tokens that are tried before the whole vocabulary
 SPARE = 8  # closing begins this many tokens before the grammar's reserve
 SAME = 3  # tokens that a reply shares with an earlier place, after which it may go on as there
@@ -34,19 +35,8 @@ class Model:
 
     def __init__(self, path: Path, context: int, threads: int, gpu_layers: int) -> None:
         self.api = _library()
-        try:
-            self.llama = self.api.Llama(
-                str(path),
-                n_ctx=context,
-                n_threads=threads,
-                n_threads_batch=threads,
-                n_gpu_layers=gpu_layers,
-                verbose=False,
-            )
-        except (ValueError, OSError, RuntimeError) as error:
-            raise ConfigurationError(
-                f"{path}: llama.cpp cannot load it ({error}); is it a whole GGUF file?"
-            ) from None
+        on = {"n_threads": threads, "n_threads_batch": threads, "n_gpu_layers": gpu_layers}
+        self.llama = _opened(path, n_ctx=context, **on)
         self.context = min(self.llama.n_ctx(), self.api.llama_model_n_ctx_train(self.llama.model))
         self.vocabulary = self.api.llama_model_get_vocab(self.llama.model)
         self.size = self.llama.n_vocab()
@@ -58,6 +48,12 @@ class Model:
     def pieces(self) -> list[bytes]:
         """The text of every token; "" for special ones. A grammar needs them all."""
         return [self.piece(token) for token in range(self.size)]
+
+    @cached_property
+    def closers(self) -> dict[str, int]:
+        """The tokens that are one closing mark of JSON, or a comma."""
+        known = {mark: mark.encode() for mark in CLOSING[False]}
+        return {mark: self.pieces.index(piece) for mark, piece in known.items() if piece in self.pieces}
 
     @cached_property
     def specials(self) -> list[str]:
@@ -214,8 +210,6 @@ class Writer:
         self._utf8 = codecs.getincrementaldecoder("utf-8")("strict" if form else "replace")
         self._text: list[str] = []
         self._heard, self._unheard, self._heard_at = heard, "", time.monotonic()
-        pieces = model.pieces if form else ()
-        self._closers = {piece: len(pieces) - 1 - at for at, piece in enumerate(reversed(pieces))}
 
     @property
     def text(self) -> str:
@@ -252,7 +246,7 @@ class Writer:
             guessed = copied.guess(longest - len(self.tokens) - 1)
             rows = self.model.feed(prompt + self.tokens, guessed)
             for at, logits in enumerate(rows if guessed else [rows]):
-                token = self._draw_freely(logits)
+                token = self._draw(logits)
                 if self.model.ends(token):
                     return True
                 self._put(token)
@@ -263,16 +257,6 @@ class Writer:
                 if guessed[at : at + 1] != [token]:
                     break
         return False
-
-    def _draw_freely(self, logits: Any) -> int:
-        if self.temperature <= 0:
-            return int(logits.argmax())
-        scaled = logits / self.temperature
-        order = numpy.argsort(-scaled)[:LIKELY]
-        weights = numpy.exp(scaled[order] - scaled[order[0]])
-        weights /= weights.sum()
-        kept = int(numpy.searchsorted(numpy.cumsum(weights), self.top_p)) + 1
-        return int(self.random.choice(order[:kept], p=weights[:kept] / weights[:kept].sum()))
 
     def _put(self, token: int) -> None:
         if self.rules:
@@ -291,28 +275,37 @@ class Writer:
     def _closer(self) -> int | None:
         """The first closing token that the grammar allows now, or None."""
         for mark in CLOSING[_in_string(self.text)]:
-            token = self._closers.get(mark.encode())
+            token = self.model.closers.get(mark)
             if token is not None and self._fits(token):
                 return token
         return None
 
     def _draw(self, logits: Any) -> int:
         """Draw a likely token that fits; search the whole vocabulary only if none does."""
-        noise = self.random.gumbel(size=logits.shape)
-        noisy = logits / self.temperature + noise  # the maximum is a sample (Gumbel trick)
-        likely = numpy.argpartition(-logits, min(LIKELY, self.model.size - 1))[:LIKELY]
-        likely = likely[numpy.argsort(-logits[likely])]
-        weights = numpy.exp((logits[likely] - logits[likely[0]]) / self.temperature)
-        before = numpy.cumsum(weights) - weights
-        nucleus = likely[before < self.top_p * weights.sum()]
-        for candidates in (nucleus, likely):
-            for token in candidates[numpy.argsort(-noisy[candidates])]:
-                if self._fits(int(token)):
-                    return int(token)
-        for token in self._all_allowed(noisy):
-            if self._fits(token):
-                return token
-        raise ProviderError("the model's vocabulary cannot express a reply of this schema")
+        if not self.rules and self.temperature <= 0:
+            return int(logits.argmax())
+        token = next((each for each in self._drawn(logits) if not self.rules or self._fits(each)), None)
+        if token is None:
+            raise ProviderError("the model's vocabulary cannot express a reply of this schema")
+        return token
+
+    def _drawn(self, logits: Any) -> Iterator[int]:
+        """Tokens as they are drawn: of the nucleus, of the likely ones, of all that the grammar allows."""
+        scaled = logits / max(self.temperature, COLDEST)
+        likely = numpy.argpartition(-scaled, min(LIKELY, self.model.size - 1))[:LIKELY]
+        likely = likely[numpy.argsort(-scaled[likely])]
+        weights = numpy.exp(scaled[likely] - scaled[likely[0]])
+        yield from self._shuffled(
+            likely[numpy.cumsum(weights) - weights < self.top_p * weights.sum()], scaled
+        )
+        yield from self._shuffled(likely, scaled)
+        every = numpy.arange(self.model.size, dtype=numpy.int32)
+        yield from self._shuffled(numpy.flatnonzero(self._apply(every)), scaled)
+
+    def _shuffled(self, tokens: Any, scaled: Any) -> Iterator[int]:
+        """These tokens in a random order, in which each is a sample of those left (Gumbel trick)."""
+        noisy = scaled[tokens] + self.random.gumbel(size=len(tokens))
+        yield from map(int, tokens[numpy.argsort(-noisy)])
 
     def _fits(self, token: int) -> bool:
         """Whether the grammar allows it and the text stays valid UTF-8."""
@@ -321,10 +314,6 @@ class Writer:
 
     def _allowed(self, token: int) -> bool:
         return bool(self._apply(numpy.array([token], numpy.int32))[0])
-
-    def _all_allowed(self, noisy: Any) -> list[int]:
-        found = numpy.flatnonzero(self._apply(numpy.arange(self.model.size, dtype=numpy.int32)))
-        return [int(token) for token in found[numpy.argsort(-noisy[found])]]
 
     def _apply(self, tokens: Any) -> Any:
         """Whether the grammar allows each of these tokens next."""
@@ -385,26 +374,21 @@ def _repeats(text: str) -> bool:
 
 def _may_begin(text: bytes) -> bool:
     """Whether these bytes are UTF-8 or the beginning of it."""
-    for rest in (b"", *(byte * count for count in (1, 2, 3) for byte in (b"\x80", b"\xbf"))):
-        try:
-            (text + rest).decode()
-        except UnicodeDecodeError:
-            continue
-        return True
-    return False
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(text)
+    except UnicodeDecodeError:
+        return False
+    return not _HALF.search(text)  # which the decoder finds only when it is whole
+
+
+_HALF = re.compile(rb"\xed[\xa0-\xbf]")
+"""The beginning of half a surrogate pair."""
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
 def _in_string(text: str) -> bool:
     """Whether JSON text ends inside a string."""
-    inside = escaped = False
-    for character in text:
-        if escaped:
-            escaped = False
-        elif character == "\\":
-            escaped = inside
-        elif character == '"':
-            inside = not inside
-    return inside
+    return '"' in _STRING.sub("", text)
 
 
 def as_bytes(text: str) -> bytes:
@@ -417,6 +401,16 @@ def _library() -> Any:
     _silent(library)
     _without_amx(library)
     return library
+
+
+def _opened(path: Path, **settings: Any) -> Any:
+    """A model by its file, as llama.cpp opens it."""
+    try:
+        return _library().Llama(str(path), verbose=False, **settings)
+    except (ValueError, OSError, RuntimeError) as error:
+        raise ConfigurationError(
+            f"{path}: llama.cpp cannot load it ({error}); is it a whole GGUF file?"
+        ) from None
 
 
 @cache
@@ -469,12 +463,7 @@ def _loaded(path: Path, context: int, threads: int, gpu_layers: int) -> Model:
 @cache
 def vocabulary(path: Path) -> Any:
     """The vocabulary of a file alone, which loads sooner than the model."""
-    try:
-        only_words = _library().Llama(str(path), vocab_only=True, verbose=False)
-    except (ValueError, OSError, RuntimeError) as error:
-        raise ConfigurationError(
-            f"{path}: llama.cpp cannot load it ({error}); is it a whole GGUF file?"
-        ) from None
+    only_words = _opened(path, vocab_only=True)
     atexit.register(only_words.close)
     return only_words
 

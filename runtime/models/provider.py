@@ -46,6 +46,7 @@ from runtime.models.refusals import (
     FILTERED,
     KEY_REFUSED,
     LEAST,
+    LIMITS,
     PARTS,
     SPARE,
     length_in,
@@ -63,6 +64,7 @@ from runtime.text.json_reader import read_reply
 from runtime.ways import cause
 from runtime.workspace.settings import Timeouts
 
+ANY_OBJECT = {"type": "json_object"}
 SCHEMA_TOKENS = 100  # larger schemas are described in words
 MESSAGE_TOKENS = 6  # the overhead of a message
 SAMPLING = 0.7  # the temperature of a reply to a small question after the likely one
@@ -102,6 +104,9 @@ OLLAMA = 11434
 
 class Provider(Responder, ABC):
     """One model of a provider or a server."""
+
+    marks_results = False
+    """Whether a result has its mark for the cache in its text, and not beside its content."""
 
     def __init__(
         self,
@@ -291,10 +296,21 @@ class Provider(Responder, ABC):
     async def send(self, ask: Ask, seconds: float) -> Reply:
         """Make one call that takes at most so many seconds. Raises what the client's library raises."""
 
+    def request(self, ask: Ask, **more: Any) -> dict[str, Any]:
+        """The members of a request; what the settings say takes their place, and null leaves one out."""
+        limit = {} if self.options.keys() & set(LIMITS) else {self.limit: self.longest(ask)}
+        request = {"model": self.bare_model, "messages": self.messages(ask), **limit, **self.optional(ask)}
+        return {name: each for name, each in (request | more | self.options).items() if each is not None}
+
     def messages(self, ask: Ask) -> list[dict[str, Any]]:
-        """The prompt. A server that takes no message of the system gets it with the user's first one."""
+        """The prompt; a conversation with an Anthropic model has marks for its cache.
+
+        A server that takes no message of the system gets it with the user's first one.
+        """
         written = self.conversation(ask)
-        return dialects.without_system(written) if "system" in self.left_out else written
+        written = dialects.without_system(written) if "system" in self.left_out else written
+        marks = CACHE_MARKS in self.caching(ask)
+        return dialects.marked(written, in_results=self.marks_results) if marks else written
 
     def conversation(self, ask: Ask) -> list[dict[str, Any]]:
         """The messages. A server that takes no native calls gets calls and tools in words."""
@@ -315,7 +331,7 @@ class Provider(Responder, ABC):
         """Whether this ask's tools are declared to the server, and its calls have the provider's own form."""
         return bool(ask.tools) and self.takes_tools
 
-    def optional(self, ask: Ask, form: Mapping[str, Any] | None) -> dict[str, Any]:
+    def optional(self, ask: Ask) -> dict[str, Any]:
         """The parts of a request that a server may refuse: tools, or the form of the reply; temperature.
 
         The first reply is the likely one; after a refused one, another is wanted.
@@ -323,15 +339,17 @@ class Provider(Responder, ABC):
         parts: dict[str, Any] = {}
         if self._declares(ask):
             parts["tools"] = [dict(tool) for tool in ask.tools]
-        elif ask.form.kind == "json" and form:
-            parts["response_format"] = dict(form)
+        elif (
+            ask.form.kind == "json" and "response_format" not in self.left_out and (form := self.form_of(ask))
+        ):
+            parts["response_format"] = form
         if ask.form.kind != "json" or ask.sample:
             parts["temperature"] = SAMPLING if ask.sample else 0.0
         return {name: part for name, part in parts.items() if name not in self.left_out}
 
     def parts(self, ask: Ask) -> list[str]:
         """The parts of this request that it can do without, in the order in which they are tried."""
-        sent = {*self.optional(ask, self.form_of(ask)), *self.caching(ask), "system"} - self.left_out
+        sent = {*self.optional(ask), *self.caching(ask), "system"} - self.left_out
         if self.sees and any(each.get("images") for each in ask.messages):
             sent.add("images")
         return [part for part in PARTS if part in sent]
@@ -398,11 +416,12 @@ class Provider(Responder, ABC):
                 del self._window
 
     def caching(self, ask: Ask) -> dict[str, Any]:
-        """What the server is told of caching the prompt, and may refuse: `CACHE_KEY`, `CACHE_MARKS`.
+        """What the server is told of caching a conversation, and may refuse: `CACHE_KEY`, `CACHE_MARKS`.
 
-        Most servers cache what requests begin with by themselves.
+        An Anthropic model needs marks. Most servers cache what requests begin with by themselves.
         """
-        return {}
+        marks = ask.messages and dialects.for_marks(self.model) and CACHE_MARKS not in self.left_out
+        return {CACHE_MARKS: dialects.MARK} if marks else {}
 
     def schema_of(self, ask: Ask) -> dict[str, Any]:
         """The schema of the reply; of a turn without one, that of its calls as text."""
@@ -478,9 +497,13 @@ class Provider(Responder, ABC):
             return bool(calls) and not any("bad" in each for each in calls)
         return bool(_object_in(text))
 
-    @abstractmethod
     def form_of(self, ask: Ask) -> dict[str, Any] | None:
         """What the request says of the reply's form: a small schema, any JSON object, or nothing."""
+        wanted = self.schema_of(ask)
+        if self.count(json.dumps(wanted)) > SCHEMA_TOKENS:
+            return ANY_OBJECT
+        schema = {"name": "reply", "schema": wanted, "strict": False}
+        return {"type": "json_schema", "json_schema": schema}
 
     @abstractmethod
     async def load(self) -> None:
@@ -671,17 +694,9 @@ def _has_calls(ask: Ask) -> bool:
     return any(map(calls_of, ask.messages))
 
 
-def _encodable(value: Any) -> Any:
+def _encodable(message: Mapping[str, Any]) -> dict[str, Any]:
     """A message with each text in it encodable."""
-    if isinstance(value, str):
-        return encodable(value)
-    if isinstance(value, Mapping):
-        return {name: _encodable(each) for name, each in cast(Mapping[str, Any], value).items()}
-    return (
-        [_encodable(each) for each in cast(Sequence[Any], value)]
-        if isinstance(value, list | tuple)
-        else value
-    )
+    return json.loads(encodable(json.dumps(message, ensure_ascii=False)))
 
 
 def wire(message: Message) -> Message:
