@@ -6,7 +6,8 @@ It imports `httpx`, which takes time; import it where a request is made.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 # the libraries of its command line take 4 MB and a third of its import; it allows for their absence
 sys.modules.setdefault("httpx._main", None)  # pyright: ignore[reportArgumentType]
@@ -26,45 +27,49 @@ def client(
     address: str, headers: Mapping[str, str], *, timeout: httpx.Timeout, bundle: str = ""
 ) -> httpx.AsyncClient:
     """The client of a model's server; its answers are bounded by `received.LIMIT`."""
-    base, params = base_of(address)
+    given, leave_out = _settings(address, headers, bundle)
 
-    async def leave_out(request: httpx.Request) -> None:
-        _leave_out(request, base, headers)
+    async def leaving_out(request: httpx.Request) -> None:
+        leave_out(request)
 
-    return httpx.AsyncClient(
-        base_url=base,
-        params=params,
-        headers={**headers, **ACCEPTED},
-        event_hooks={"request": [leave_out], "response": [held, _refuse_turn]},
-        timeout=timeout,
-        follow_redirects=True,
-        transport=ways(httpx, bundle),
-    )
+    hooks = {"request": [leaving_out], "response": [held, _refuse_turn]}
+    return httpx.AsyncClient(**given, timeout=timeout, event_hooks=hooks, follow_redirects=True)
 
 
 def blocking_client(
     address: str, headers: Mapping[str, str], *, timeout: float, most: int, bundle: str = ""
 ) -> httpx.Client:
     """The same for a thread of its own; no answer is longer than `most` bytes."""
-    base, params = base_of(address)
-    return httpx.Client(
-        base_url=base,
-        params=params,
-        headers={**headers, **ACCEPTED},
-        event_hooks={
-            "request": [lambda request: _leave_out(request, base, headers)],
-            "response": [lambda response: hold(response, most, httpx)],
-        },
-        timeout=timeout,
-        transport=ways(httpx, bundle),
-    )
+    given, leave_out = _settings(address, headers, bundle)
+    hooks = {"request": [leave_out], "response": [lambda response: hold(response, most, httpx)]}
+    return httpx.Client(**given, timeout=timeout, event_hooks=hooks)
 
 
 def bare_client() -> httpx.AsyncClient:
     """A client for another library, which says where and what it sends."""
+    hooks = {"response": [held]}
     return httpx.AsyncClient(
-        headers=ACCEPTED, event_hooks={"response": [held]}, follow_redirects=True, transport=ways(httpx)
+        headers=ACCEPTED, event_hooks=hooks, follow_redirects=True, transport=ways(httpx)
     )
+
+
+def _settings(
+    address: str, headers: Mapping[str, str], bundle: str
+) -> tuple[dict[str, Any], Callable[[httpx.Request], None]]:
+    """What both kinds of clients are made with, and what leaves headers out of a request.
+
+    No header of the settings is sent elsewhere, where a server redirects to.
+    """
+    base, params = base_of(address)
+
+    def leave_out(request: httpx.Request) -> None:
+        url = request.url
+        if url.host != base.host or (url.scheme, url.port) not in ((base.scheme, base.port), ("https", None)):
+            for name in headers:
+                request.headers.pop(name, None)
+
+    given = {"base_url": base, "params": params, "headers": {**headers, **ACCEPTED}}
+    return {**given, "transport": ways(httpx, bundle)}, leave_out
 
 
 def base_of(address: str) -> tuple[httpx.URL, httpx.QueryParams]:
@@ -82,11 +87,3 @@ async def _refuse_turn(response: httpx.Response) -> None:
             f"{addresses.shown(str(response.request.url))} redirects to {place or 'nowhere'} (status "
             f"{response.status_code}) and gives no reply; set api_base to the address of the model's server"
         )
-
-
-def _leave_out(request: httpx.Request, base: httpx.URL, headers: Mapping[str, str]) -> None:
-    """Send no header of the settings elsewhere, where a server redirects to."""
-    url = request.url
-    if url.host != base.host or (url.scheme, url.port) not in ((base.scheme, base.port), ("https", None)):
-        for name in headers:
-            request.headers.pop(name, None)

@@ -124,7 +124,6 @@ class Provider(Responder, ABC):
         retries: int = 6,
         backoff: float = 1.0,
         patience: float = 300.0,
-        deadline: float | None = None,
         max_tokens: int | None = None,
         thinking_tokens: int | None = None,
         options: Mapping[str, Any] | None = None,
@@ -142,7 +141,6 @@ class Provider(Responder, ABC):
         timeout: seconds for one call, or its four limits.
         retries: the first after `backoff` seconds, each later one after twice as long.
         patience: seconds for all attempts of one ask.
-        deadline: the time of the monotonic clock after which no attempt starts.
         max_tokens: a limit for replies below the ask's.
         thinking_tokens: additional tokens for the model's thinking; None: as usual for its name.
         options: more arguments of the request, such as temperature.
@@ -167,7 +165,7 @@ class Provider(Responder, ABC):
         self.servers = servers or Servers()
         self.timeout = limits_of(timeout)
         self.retries, self.backoff = retries, backoff
-        self.patience, self.deadline = patience, deadline
+        self.patience = patience
         self.max_tokens, self._thinking = max_tokens, thinking_tokens
         self.options = dict(options or {})
         learn_secrets(self.options)
@@ -510,7 +508,7 @@ class Provider(Responder, ABC):
         """Import the client's library in a thread."""
 
     async def answer(self, ask: Ask) -> Reply | Waits:
-        """Ask the model; retry temporary failures while patience and deadline allow.
+        """Ask the model; retry temporary failures while patience allows.
 
         Each answer that came is charged, and an attempt that timed out in full: it may have been billed.
         """
@@ -524,16 +522,15 @@ class Provider(Responder, ABC):
 
     async def _answer(self, ask: Ask) -> Reply:
         begun, failures, thoughts, lost = time.monotonic(), 0, 0, FREE
-        end = min(begun + self.patience, self.deadline or float("inf"))
+        end = begun + self.patience
         changes = Changes(self, ask)
         while True:
             try:
                 self._still_time(end, self._brake.until, "it reported a rate limit")
                 await self._brake.wait()
                 try:
-                    left = (self.deadline or float("inf")) - time.monotonic()
                     LIMIT.set(of_reply(self.longest(ask)))
-                    reply = await self.send(ask, max(0.1, min(self.timeout.total, left)))
+                    reply = await self.send(ask, self.timeout.total)
                     changes.worked()
                     return replace(reply, usage=_sum_usage(reply.usage, lost))
                 except (FractalError, OutOfThought) as error:
