@@ -87,7 +87,7 @@ class Model:
         """The logarithm of the probability that the model continues the prompt with these tokens."""
         total = 0.0
         for at, token in enumerate(tokens):
-            logits = self.feed(prompt + tokens[:at])
+            (logits,) = self.feed(prompt + tokens[:at])
             top = float(logits.max())
             total += float(logits[token]) - top - math.log(float(numpy.exp(logits - top).sum()))
         return total
@@ -129,7 +129,7 @@ class Model:
         text = self.api.llama_vocab_get_text(self.vocabulary, token) if token >= 0 else b""
         return text.decode("utf-8", "replace")
 
-    def feed(self, tokens: list[int], guessed: Sequence[int] = ()) -> Any:
+    def feed(self, tokens: list[int], guessed: Sequence[int] = ()) -> list[Any]:
         """Evaluate the new part of `tokens`; return the logits of the next one.
 
         With `guessed` tokens after them, return a row of logits for each of these and for the one after.
@@ -145,17 +145,12 @@ class Model:
                 self.llama.reset()
                 same = 0
             self.llama.n_tokens = same
-        if guessed:
-            if same < len(tokens) - 1:
-                self.llama.eval(tokens[same:-1])
-            self._decode([tokens[-1], *guessed], len(tokens) - 1)
-            rows = [self._logits(at) for at in range(len(guessed) + 1)]
-        else:
-            self.llama.eval(tokens[same:])
-            rows = [self._logits(-1)]
+        if same < len(tokens) - 1:
+            self.llama.eval(tokens[same:-1])
+        self._decode([tokens[-1], *guessed], len(tokens) - 1)
         self.evaluated += len(tokens) + len(guessed) - same
         self._held = [*tokens, *guessed]
-        return numpy.stack(rows) if guessed else rows[0]
+        return [self._logits(at) for at in range(len(guessed) + 1)]
 
     def _logits(self, at: int) -> Any:
         pointer = self.api.llama_get_logits_ith(self.llama.ctx, at)
@@ -223,40 +218,33 @@ class Writer:
 
         A `fenced` reply is complete at the end of its first code block.
         """
-        if self.form is None:
-            whole = self._write_freely(prompt, longest, stop, fenced)
-            self._tell()
-            return whole, False
-        hurried = False
+        hurried, copied = False, Copied(() if self.rules else prompt)
         try:
             while len(self.tokens) < longest and not stop.is_set():
-                hurried = longest - len(self.tokens) <= self.form.reserve + SPARE
-                logits = self.model.feed(prompt + self.tokens)
-                self._put((self._closer() if hurried else None) or self._draw(logits))
-                if self._allowed(self.model.end):
-                    return True, hurried
+                left = longest - len(self.tokens)
+                hurried = bool(self.form) and left <= self.form.reserve + SPARE
+                guessed = [] if self.rules else copied.guess(left - 1)
+                for at, logits in enumerate(self.model.feed(prompt + self.tokens, guessed)):
+                    token = (self._closer() if hurried else None) or self._draw(logits)
+                    if not self.rules and self.model.ends(token):
+                        return True, False
+                    self._put(token)
+                    copied.add(token)
+                    if self._is_over(fenced):
+                        return not _repeats(self.text), hurried
+                    if guessed[at : at + 1] != [token]:
+                        break
             return False, hurried
         finally:
             self._tell()
-            self.api.llama_sampler_free(self.rules)
+            if self.rules:
+                self.api.llama_sampler_free(self.rules)
 
-    def _write_freely(self, prompt: list[int], longest: int, stop: threading.Event, fenced: bool) -> bool:
-        copied = Copied(prompt)
-        while len(self.tokens) < longest and not stop.is_set():
-            guessed = copied.guess(longest - len(self.tokens) - 1)
-            rows = self.model.feed(prompt + self.tokens, guessed)
-            for at, logits in enumerate(rows if guessed else [rows]):
-                token = self._draw(logits)
-                if self.model.ends(token):
-                    return True
-                self._put(token)
-                copied.add(token)
-                text = self.text
-                if (fenced and _CLOSED.search(text)) or _repeats(text):
-                    return not _repeats(text)
-                if guessed[at : at + 1] != [token]:
-                    break
-        return False
+    def _is_over(self, fenced: bool) -> bool:
+        """Whether the reply is complete, or repeats itself, before the model ends it."""
+        if self.rules:
+            return self._allowed(self.model.end)
+        return bool(fenced and _CLOSED.search(self.text)) or _repeats(self.text)
 
     def _put(self, token: int) -> None:
         if self.rules:
