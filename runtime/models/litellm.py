@@ -16,7 +16,6 @@ from typing import Any
 
 from kernel.asking.responder import Ask, Reply
 from kernel.errors import ConfigurationError, FractalError, ProviderError
-from runtime.models import dialects
 from runtime.models.answers import whole_answer
 from runtime.models.prices import LOCAL_PROVIDERS
 from runtime.models.provider import ANY_OBJECT, KEYS, Provider
@@ -31,6 +30,8 @@ OLLAMA_CONTEXT = 8192  # Ollama silently truncates longer prompts, so the size i
 class LiteLLM(Provider):
     """One model of a provider or a server, called through litellm."""
 
+    way = "litellm"
+
     def __init__(self, model: str, *, native: bool | None = None, **settings: Any) -> None:
         """Name a model. The other settings are those of `Provider`.
 
@@ -38,10 +39,6 @@ class LiteLLM(Provider):
         """
         ollama = model.startswith("ollama")  # litellm writes its tools into the prompt
         super().__init__(model, **{"tools": False if ollama and native is None else native, **settings})
-
-    def dialect(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """A conversation with native calls as this provider wants it."""
-        return dialects.once(messages) if "gemini" in self.model else super().dialect(messages)
 
     def find_window(self) -> Window:
         """The window by what is known; of Ollama what each request asks for."""

@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 
 from kernel.asking.responder import Ask, Reply
 from runtime.certificates import trusted
-from runtime.models import dialects, thinking
+from runtime.models import thinking
 from runtime.models.answers import Reader
 from runtime.models.endpoints import ALIASES, ENDPOINTS, OWN
-from runtime.models.provider import CACHE_KEY, Provider
+from runtime.models.provider import CACHE_KEY, CACHE_MARKS, Provider
 from runtime.models.window import in_answer, in_props, in_table
 from runtime.secrets.known import secret_of
 
@@ -53,7 +53,7 @@ class OpenAI(Provider):
         provider = ALIASES.get(first, first) if slash else "openai"
         known, own = ENDPOINTS[provider], settings.get("api_base")
         self.endpoint = OWN if own and not known.local else known
-        self.marks_results = self.endpoint is ENDPOINTS["openrouter"]
+        self.way = "" if self.endpoint is OWN else provider
         self._key = known.key  # also for an address of one's own: no other provider's key is sent there
         name = f"{provider}/{rest}" if slash else model
         super().__init__(name, **{"name": model, "tools": native, **settings})
@@ -70,16 +70,10 @@ class OpenAI(Provider):
 
     def caching(self, ask: Ask) -> dict[str, Any]:
         """As every provider's; for OpenAI's servers the name of a conversation, which only grows."""
-        by_key = ask.messages and (urlsplit(self.url).hostname or "").endswith(TAKE_CACHE_KEY)
-        named = {CACHE_KEY: f"fractal-{ask.loop}"[:LONGEST_KEY]} if by_key else {}
-        return super().caching(ask) | {
-            name: each for name, each in named.items() if name not in self.left_out
-        }
-
-    def dialect(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """A conversation with native calls as this provider wants it."""
-        google = self.endpoint is ENDPOINTS["gemini"] and dialects.for_signatures(self.model)
-        return dialects.signed(messages) if google else super().dialect(messages)
+        parts, host = super().caching(ask), urlsplit(self.url).hostname or ""
+        if ask.messages and host.endswith(TAKE_CACHE_KEY) and CACHE_KEY not in self.left_out:
+            parts[CACHE_KEY] = f"fractal-{ask.loop}"[:LONGEST_KEY]
+        return parts
 
     @property
     def address(self) -> str:
@@ -197,12 +191,9 @@ class OpenAI(Provider):
 
     def optional(self, ask: Ask) -> dict[str, Any]:
         """As every provider's, with the parts of a stream, and the name for the cache."""
-        key = {name: each for name, each in self.caching(ask).items() if name == CACHE_KEY}
-        if "stream" in self.left_out:
-            return {**key, **super().optional(ask)}
-        stream = {"stream": True, "stream_options": {"include_usage": True}}
-        parts = {name: each for name, each in stream.items() if name not in self.left_out}
-        return {**parts, **key, **super().optional(ask)}
+        stream = {"stream": True, "stream_options": {"include_usage": True}} | self.caching(ask)
+        without = self.left_out | {CACHE_MARKS} | ({"stream_options"} if "stream" in self.left_out else set())
+        return {name: each for name, each in stream.items() if name not in without} | super().optional(ask)
 
 
 @asynccontextmanager

@@ -105,8 +105,8 @@ OLLAMA = 11434
 class Provider(Responder, ABC):
     """One model of a provider or a server."""
 
-    marks_results = False
-    """Whether a result has its mark for the cache in its text, and not beside its content."""
+    way = ""
+    """The server or library that wants a conversation in a way of its own: gemini, openrouter, litellm."""
 
     def __init__(
         self,
@@ -250,24 +250,23 @@ class Provider(Responder, ABC):
         return self.find_window()
 
     def find_window(self) -> Window:
-        """The window by what is known now: not more than the server has refused a prompt for."""
-        found = self._stated_window()
-        fits = valid(self.servers.known(self.server).get("fits"))
-        return Window(fits, "the server") if fits and fits < found.tokens else found
+        """The window by what is known now: not more than the server has refused a prompt for.
 
-    def _stated_window(self) -> Window:
-        """The window by what is said of it. A server of one's own knows better than the table."""
-        said = valid(self.servers.known(self.server).get("window"))
-        served = Window(said, "the server") if said else None
-        tokens = in_table(self.model)
-        listed = Window(tokens, "the table of models") if tokens else None
-        if self.context:
-            return Window(self.context, "the settings")
-        first = (served, listed) if self.api_base or self.is_local else (listed, served)
+        A server of one's own knows better than the table.
+        """
+        known = self.servers.known(self.server)
+        own, listed = (
+            ("the server", valid(known.get("window"))),
+            ("the table of models", in_table(self.model)),
+        )
+        first = (own, listed) if self.api_base or self.is_local else (listed, own)
         # a server that runs a model here says its window, but for Ollama's; a silent one is a gateway
         runs_here = self.provider in LOCAL_PROVIDERS or f":{OLLAMA}" in (self.api_base or "")
-        usual = Window(LOCAL, "usual for a local model") if runs_here else Window(super().window, "usual")
-        return next(filter(None, first), usual)
+        usual = ("usual for a local model", LOCAL) if runs_here else ("usual", super().window)
+        said = (("the settings", self.context), *first, usual)
+        found = next(Window(tokens, source) for source, tokens in said if tokens)
+        fits = valid(known.get("fits"))
+        return Window(fits, "the server") if fits and fits < found.tokens else found
 
     @property
     def key_name(self) -> str:
@@ -308,7 +307,7 @@ class Provider(Responder, ABC):
         written = self.conversation(ask)
         written = dialects.without_system(written) if "system" in self.left_out else written
         marks = CACHE_MARKS in self.caching(ask)
-        return dialects.marked(written, in_results=self.marks_results) if marks else written
+        return dialects.marked(written, in_results=self.way == "openrouter") if marks else written
 
     def conversation(self, ask: Ask) -> list[dict[str, Any]]:
         """The messages. A server that takes no native calls gets calls and tools in words."""
@@ -316,14 +315,11 @@ class Provider(Responder, ABC):
             if not self._declares(ask):
                 written = [_encodable(each) for each in json_form.conversation(ask.messages, ask.tools)]
             else:
-                written = self.dialect([_encodable(wire(each)) for each in ask.messages])
+                sent_as = [_encodable(wire(each)) for each in ask.messages]
+                written = dialects.native(sent_as, self.model, self.way)
             return [_with_images(each, sees=self.sees) for each in written]
         said = [{"role": "system", "content": ask.system}, {"role": "user", "content": ask.user}]
         return [_encodable(each) for each in said]
-
-    def dialect(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """A conversation with native calls as this provider wants it."""
-        return dialects.mistral(messages) if dialects.for_mistral(self.model) else messages
 
     def _declares(self, ask: Ask) -> bool:
         """Whether this ask's tools are declared to the server, and its calls have the provider's own form."""
