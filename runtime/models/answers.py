@@ -30,14 +30,8 @@ _LENGTH = re.compile(r"length|max.?(?:output.?|completion.?|new.?)?tokens|token.
 _FILTERED = re.compile(
     r"content.?filter|safety|recitation|blocklist|prohibited|sensitive|spii|guardrail|moderation"
 )
-_THINKING = (
-    "reasoning_content",
-    "reasoning",
-    "thinking",
-    "reasoning_text",
-    "reasoning_details",
-    "thinking_blocks",
-)
+_THINKING = ("reasoning_content", "reasoning", "thinking", "reasoning_text", "reasoning_details")
+_THINKING += ("thinking_blocks",)
 """What servers call a model's thinking; some send the same twice."""
 _TEXTS = ("text", "content", "thinking", "reasoning", "summary", "value", "parts", "refusal", "output_text")
 _ARGUMENTS = ("arguments", "parameters", "args", "input")
