@@ -19,6 +19,7 @@ from runtime import locks
 from runtime.benchmarks.bench import Bench, machine
 from runtime.received import ACCEPTED, TooLarge, held
 from runtime.secrets.known import secret_of
+from runtime.ways import ways
 
 EVERY = 5.0
 """Seconds between two heartbeats, and between two questions for work."""
@@ -57,7 +58,11 @@ class Reporter:
         if url.scheme not in ("http", "https") or not url.host:
             raise UsageError(f"{server}: not a URL such as http://127.0.0.1:8421")
         self._http = httpx.AsyncClient(
-            base_url=url, headers=headers | ACCEPTED, timeout=10, event_hooks={"response": [held]}
+            base_url=url,
+            headers=headers | ACCEPTED,
+            timeout=10,
+            event_hooks={"response": [held]},
+            transport=ways(httpx),
         )
 
     async def beat(self, values: Mapping[str, Any]) -> None:

@@ -18,6 +18,7 @@ from runtime.models.events import Events
 from runtime.models.faults import Fault, fault_in, of_page
 from runtime.models.tool_calls import object_of
 from runtime.received import LIMIT, Unpacker
+from runtime.text import thoughts
 
 Finish = Literal["stop", "length", "filter", "cut"]
 """How an answer ended: by itself, at the limit of tokens, by the provider's filter, or not at all."""
@@ -29,25 +30,12 @@ _LENGTH = re.compile(r"length|max.?(?:output.?|completion.?|new.?)?tokens|token.
 _FILTERED = re.compile(
     r"content.?filter|safety|recitation|blocklist|prohibited|sensitive|spii|guardrail|moderation"
 )
-_THINKING = (
-    "reasoning_content",
-    "reasoning",
-    "thinking",
-    "reasoning_text",
-    "reasoning_details",
-    "thinking_blocks",
-)
+_THINKING = ("reasoning_content", "reasoning", "thinking", "reasoning_text", "reasoning_details")
+_THINKING += ("thinking_blocks",)
 """What servers call a model's thinking; some send the same twice."""
 _TEXTS = ("text", "content", "thinking", "reasoning", "summary", "value", "parts", "refusal", "output_text")
 _ARGUMENTS = ("arguments", "parameters", "args", "input")
 _CALL_PARTS = frozenset({"tool_use", "tool_call", "function_call", "toolUse", "function"})
-_THOUGHT = re.compile(
-    r"\s*(?:[<◁](think|thinking|thought|reasoning)\b[^<>◁▷]*[>▷]|\[(THINK)\])", re.IGNORECASE
-)
-_THOUGHT_ENDS = re.compile(
-    r"(?<!`)(?:[<◁]/(?:think|thinking|thought|reasoning)[>▷]|\[/THINK\])", re.IGNORECASE
-)
-_JSON_BEGINS = re.compile(r"\s*(?:```\w*\s*)?[\[{]")
 _MARKS = tuple(f"<|{name}|>" for name in ("im_end", "eot_id", "eom_id", "end", "endoftext", "end_of_text"))
 _MARKS += ("<|return|>", "<|END_RESPONSE|>", "<end_of_turn>", "<｜end▁of▁sentence｜>", "<|end_of_box|>")
 """What a model writes at the end of its text, and its server should have taken away."""
@@ -385,7 +373,7 @@ class Reader:
         if call is None and not name and not id:  # more of one that has begun, whatever number it bears
             call = latest
         if call is None or (name and (another or call.ends_before(name, id))):
-            call = _Call(place, id)
+            call = _Call(id)
             self._calls.append(call)
             self._last[place] = call
         call.id = call.id or id
@@ -404,7 +392,6 @@ class Reader:
 class _Call:
     """What has come of a call so far."""
 
-    place: Any
     id: str
     name: str = ""
     written: int = 0
@@ -495,20 +482,8 @@ def _parted(text: str, thinking: str) -> tuple[str, str, list[tuple[str, str]]]:
         thinking += "".join(said for kind, said, _ in found if kind == "thinking")
         calls = [(name, said) for kind, said, name in found if kind == "call"]
         return "".join(said for kind, said, _ in found if kind == "text"), thinking, calls
-    if begins := _THOUGHT.match(text):
-        ends = _THOUGHT_ENDS.search(text, begins.end())
-        inner = text[begins.end() : ends.start() if ends else len(text)]
-        thinking, text = f"{thinking}{inner}", text[ends.end() :].lstrip() if ends else ""
-    elif (
-        (ends := _THOUGHT_ENDS.search(text))
-        and not _JSON_BEGINS.match(text)
-        and not _THOUGHT.search(text, 0, ends.start())
-    ):
-        thinking, text = (
-            f"{thinking}{text[: ends.start()]}",
-            text[ends.end() :].lstrip(),
-        )  # opened in the prompt
-    return _unmarked(text), thinking, []
+    said, text = thoughts.parted(text)
+    return _unmarked(text), thinking + said, []
 
 
 def _unmarked(text: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from runtime.models.failures import is_too_long, status_of, words_of
+from runtime.models.failures import Failure
 from runtime.models.refusals import AT_FAULT, FILTERED, KEY_REFUSED, NO_TOOLS_HERE, UNSUPPORTED, named_in
 
 if TYPE_CHECKING:
@@ -34,15 +34,15 @@ class Changes:
 
     def __init__(self, provider: Provider, ask: Ask) -> None:
         self._provider, self._ask = provider, ask
-        self._first: Exception | None = None
+        self._first: Failure | None = None
         self._left = LEARNED
         self._tried: frozenset[str] = frozenset()
         self._once: frozenset[str] = frozenset()
         self._trials: list[frozenset[str]] | None = None
 
-    def blamed(self, error: Exception) -> Exception:
+    def blamed(self, error: Failure) -> Failure:
         """The error that is told: the refusal that began the trials, where they did not help."""
-        return self._first if self._first and status_of(error) in REFUSALS else error
+        return self._first if self._first and error.status in REFUSALS else error
 
     def worked(self) -> None:
         """Keep the part that was left out for a request that the server took; of several, one is at fault."""
@@ -56,19 +56,19 @@ class Changes:
         self._tried = frozenset()
         LEFT_OUT.set(self._once)
 
-    def after(self, error: Exception) -> bool:
+    def after(self, error: Failure) -> bool:
         """Whether the request is changed after this error, so that it is worth to send it at once."""
-        changed = status_of(error) in REFUSALS and self._changed(error)
-        if not changed and status_of(error) in REFUSALS:
+        changed = error.status in REFUSALS and self._changed(error)
+        if not changed and error.status in REFUSALS:
             self.undo()
         return changed
 
-    def _changed(self, error: Exception) -> bool:
-        status, words = status_of(error), self._words(error)
+    def _changed(self, error: Failure) -> bool:
+        status, words = error.status, self._words(error)
         if self._left > 0 and self._provider.learn_lengths(self._ask, str(error)):
             self._left -= 1
             return True
-        if is_too_long(error) or FILTERED.search(words) or KEY_REFUSED.search(words):
+        if error.too_long or FILTERED.search(words) or KEY_REFUSED.search(words):
             return False
         sent = self._provider.parts(self._ask)
         named = named_in(words) & set(sent)
@@ -89,7 +89,7 @@ class Changes:
             status in (400, 422) and self._next_trial(error, sent)
         )
 
-    def _next_trial(self, error: Exception, sent: Sequence[str]) -> bool:
+    def _next_trial(self, error: Failure, sent: Sequence[str]) -> bool:
         if self._trials is None:
             self._first = error
             single = [frozenset({part}) for part in sent] if self._provider.one_at_fault else []
@@ -101,7 +101,7 @@ class Changes:
         LEFT_OUT.set(self._once | self._tried)
         return True
 
-    def _words(self, error: Exception) -> str:
+    def _words(self, error: Failure) -> str:
         # the name of a model may have such a word in it: `qwen-coder-tools` is not found
         name = re.escape(self._provider.bare_model.casefold().replace(" ", "_"))
-        return re.sub(rf"(?<!\w){name}(?!\w)", "", words_of(error))
+        return re.sub(rf"(?<!\w){name}(?!\w)", "", error.words)

@@ -32,9 +32,13 @@ def new_from(messages: Sequence[Message]) -> int:
     return said[-1] + 1 if said else 0
 
 
-def for_mistral(model: str) -> bool:
-    """Whether a model has Mistral's rules, wherever it runs."""
-    return bool(_MISTRAL.search(model))
+def native(messages: Sequence[Message], model: str, way: str) -> Messages:
+    """A conversation with native calls, as a model and the server or library on the way to it want it."""
+    if way == "gemini" and not _OLD_GEMINI.search(model):
+        return signed(messages)
+    if way == "litellm" and "gemini" in model:
+        return once(messages)
+    return mistral(messages) if _MISTRAL.search(model) else list(map(dict, messages))
 
 
 def mistral(messages: Sequence[Message]) -> Messages:
@@ -55,11 +59,6 @@ def without_system(messages: Sequence[Message]) -> Messages:
         written[0]["content"] = f"{said}\n\n{written[0]['content']}"
         return written
     return [{"role": "user", "content": said}, *written] if said else written
-
-
-def for_signatures(model: str) -> bool:
-    """Whether a model of Gemini's own server wants its calls signed."""
-    return not _OLD_GEMINI.search(model)
 
 
 def signed(messages: Sequence[Message]) -> Messages:

@@ -9,8 +9,8 @@ the values mean.
 from __future__ import annotations
 
 import codecs
+import io
 import json
-import re
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -19,7 +19,6 @@ DONE = "[DONE]"
 LARGEST_PLAIN = 20_000
 """Characters of a text that is no JSON that are kept, for an error message."""
 _BLANK = "\ufeff \t\r\n"
-_ENDS = re.compile(r"\r\n|\n|\r")
 _FIELDS = ("data:", "event:", "retry:", "id:", ":")
 _NO_JSON: Any = object()
 
@@ -36,11 +35,11 @@ class Events:
         """The beginning of what should be JSON and is not."""
         self.cut = False
         """Whether what is damaged has no end."""
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._decoder = io.IncrementalNewlineDecoder(decoder, translate=True)
         self._head = ""
         self._whole: list[str] = []
         self._line: list[str] = []
-        self._return = False  # whether the text so far ends with a CR
         self._data: list[str] = []
         self._event = ""
         self._plain: list[str] = []
@@ -73,10 +72,7 @@ class Events:
         yield from self._dispatch(last=True)
 
     def _take_lines(self, text: str) -> Iterator[Any]:
-        if self._return and text:
-            text, self._return = text.removeprefix("\n"), False
-        *lines, rest = _ENDS.split(text)
-        self._return = text.endswith("\r")
+        *lines, rest = text.split("\n")
         for line in lines:
             self._line.append(line)
             yield from self._take_line()

@@ -49,9 +49,6 @@ class Fault:
     unread: bool = False  # the answer is no such message: it cannot be read
     facts: Mapping[str, Any] | None = None  # the members of the error
 
-    def __str__(self) -> str:
-        return f"{self.kind} {self.words}".strip()
-
 
 def fault_in(value: Mapping[str, Any]) -> Fault | None:
     """The error that an answer's object states, if any."""

@@ -78,7 +78,7 @@ def read_turn(text: str) -> str:
         _called(each) or {"tool": "", "bad": to_json(each)} for each in lenient.listed(data.pop("calls", ""))
     ]
     said = data.pop("text", "")
-    return to_json({"calls": calls, "text": said if isinstance(said, str) else to_json(said), **data})
+    return to_json({"calls": calls, "text": _text(said), **data})
 
 
 def turn_in(text: str, tools: Sequence[Mapping[str, Any]]) -> str:

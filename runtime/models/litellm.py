@@ -7,7 +7,6 @@ the network.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from dataclasses import replace
 from functools import cache
@@ -17,20 +16,21 @@ from typing import Any
 
 from kernel.asking.responder import Ask, Reply
 from kernel.errors import ConfigurationError, FractalError, ProviderError
-from runtime.models import dialects
 from runtime.models.answers import whole_answer
 from runtime.models.prices import LOCAL_PROVIDERS
-from runtime.models.provider import CACHE_MARKS, KEYS, SCHEMA_TOKENS, Provider
-from runtime.models.refusals import LIMITS
+from runtime.models.provider import ANY_OBJECT, KEYS, Provider
 from runtime.models.window import Window
 from runtime.received import ACCEPTED, held
 from runtime.secrets.known import secret_of
+from runtime.ways import BUNDLE, cause, ways
 
 OLLAMA_CONTEXT = 8192  # Ollama silently truncates longer prompts, so the size is set and checked
 
 
 class LiteLLM(Provider):
     """One model of a provider or a server, called through litellm."""
+
+    way = "litellm"
 
     def __init__(self, model: str, *, native: bool | None = None, **settings: Any) -> None:
         """Name a model. The other settings are those of `Provider`.
@@ -39,20 +39,6 @@ class LiteLLM(Provider):
         """
         ollama = model.startswith("ollama")  # litellm writes its tools into the prompt
         super().__init__(model, **{"tools": False if ollama and native is None else native, **settings})
-
-    def messages(self, ask: Ask) -> list[dict[str, Any]]:
-        """The prompt; a conversation with an Anthropic model has marks for its cache."""
-        written = super().messages(ask)
-        return dialects.marked(written) if CACHE_MARKS in self.caching(ask) else written
-
-    def caching(self, ask: Ask) -> dict[str, Any]:
-        """What an Anthropic model needs to cache the conversation of a turn."""
-        marks = ask.messages and dialects.for_marks(self.model) and CACHE_MARKS not in self.left_out
-        return {CACHE_MARKS: dialects.MARK} if marks else {}
-
-    def dialect(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """A conversation with native calls as this provider wants it."""
-        return dialects.once(messages) if "gemini" in self.model else super().dialect(messages)
 
     def find_window(self) -> Window:
         """The window by what is known; of Ollama what each request asks for."""
@@ -69,12 +55,12 @@ class LiteLLM(Provider):
 
     async def send(self, ask: Ask, seconds: float) -> Reply:
         """Make one call."""
-        litellm, connections = _litellm(), _connections()
-        connections.BUNDLE.set(self.ca_bundle)
+        litellm = _litellm()
+        BUNDLE.set(self.ca_bundle)
         try:
-            response = await litellm.acompletion(**self._request(ask, seconds, litellm))
+            response = await litellm.acompletion(**self._request(ask, seconds))
         except Exception as error:  # litellm makes one of its own of what is said on the way
-            if said := connections.cause(error, FractalError):
+            if said := cause(error, FractalError):
                 raise said from None
             raise
         answer = whole_answer(response.model_dump())
@@ -90,49 +76,32 @@ class LiteLLM(Provider):
             )
         return self.reply_of(ask, answer)
 
-    def _request(self, ask: Ask, seconds: float, litellm: ModuleType) -> dict[str, Any]:
-        request: dict[str, Any] = {
-            "model": "ollama_chat" + self.model.removeprefix("ollama")
-            if self.provider == "ollama"
-            else self.model,
-            "messages": self.messages(ask),
-            **({} if self.options.keys() & set(LIMITS) else {self.limit: self.longest(ask)}),
-            "timeout": seconds,
-            "max_retries": 0,
-            "drop_params": True,
-            **self.optional(ask, self.form_of(ask)),
-        }
+    def _request(self, ask: Ask, seconds: float) -> dict[str, Any]:
+        name = "ollama_chat" + self.model.removeprefix("ollama") if self.provider == "ollama" else self.model
+        more = {"model": name, "timeout": seconds, "max_retries": 0, "drop_params": True}
         if self.provider.startswith("ollama"):
-            request["num_ctx"] = self.context or OLLAMA_CONTEXT
+            more["num_ctx"] = self.context or OLLAMA_CONTEXT
         if self.api_base:
-            request["api_base"] = self.api_base
+            more["api_base"] = self.api_base
             if self.provider == "openai" and not os.environ.get("OPENAI_API_KEY"):
-                request["api_key"] = "none"  # the client requires a key even if the server does not
+                more["api_key"] = "none"  # the client requires a key even if the server does not
         if headers := {name: value for name, value in self.own_headers().items() if value}:
-            request["extra_headers"] = headers
+            more["extra_headers"] = headers
         if self.key_env or self.key_command:
-            request["api_key"] = self.key(self.key_name)
+            more["api_key"] = self.key(self.key_name)
         elif self.provider not in KEYS and (key := secret_of(self.key_name)):
-            request["api_key"] = key
-        return {name: each for name, each in (request | self.options).items() if each is not None}
+            more["api_key"] = key
+        return self.request(ask, **more)
 
     def form_of(self, ask: Ask) -> dict[str, Any] | None:
-        """The response_format: the schema, any JSON object, or None for the prompt alone."""
-        if ask.form.kind != "json" or "response_format" in self.left_out:
-            return None
-        litellm = _litellm()
-        wanted = self.schema_of(ask)
-        small = self.count(json.dumps(wanted)) <= SCHEMA_TOKENS
-        if small and (
-            self.provider.startswith("ollama") or litellm.supports_response_schema(model=self.model)
-        ):
-            schema = {"name": "reply", "schema": wanted, "strict": False}
-            return {"type": "json_schema", "json_schema": schema}
+        """As every provider's, where litellm says that the model takes it."""
+        litellm, form = _litellm(), super().form_of(ask)
+        ollama = self.provider.startswith("ollama")
+        if form != ANY_OBJECT and (ollama or litellm.supports_response_schema(model=self.model)):
+            return form
         supported = litellm.get_supported_openai_params(model=self.model) or []
         # for Claude, litellm turns it into a tool call without properties, which leads to empty objects
-        return (
-            {"type": "json_object"} if "response_format" in supported and "claude" not in self.model else None
-        )
+        return ANY_OBJECT if "response_format" in supported and "claude" not in self.model else None
 
     def _paid(self, litellm: ModuleType, response: Any) -> float:
         """What litellm's table says that a response costs; it knows of cached tokens. 0: not known."""
@@ -160,7 +129,9 @@ def _litellm() -> ModuleType:
     litellm.disable_aiohttp_transport = True  # its sessions outlive the event loop and warn
     _own_clients(import_module("litellm.llms.custom_httpx.http_handler").AsyncHTTPHandler)
     other: Any = import_module("litellm.llms.openai.common_utils").BaseOpenAILLM
-    other._get_async_http_client = staticmethod(lambda *_, **__: _connections().bare_client())
+    other._get_async_http_client = staticmethod(
+        lambda *_, **__: import_module("runtime.models.connections").bare_client()
+    )
     return litellm
 
 
@@ -169,7 +140,7 @@ def _own_clients(handler: Any) -> None:
     make: Any = handler.create_client
 
     def create_client(self: Any, *args: Any, **kwargs: Any) -> Any:
-        self.transport = self.transport or _connections().Ways()
+        self.transport = self.transport or ways(import_module("httpx"))
         client = make(self, *args, **kwargs)
         client.headers.update(ACCEPTED)
         hooks = client.event_hooks
@@ -177,10 +148,3 @@ def _own_clients(handler: Any) -> None:
         return client
 
     handler.create_client = create_client
-
-
-def _connections() -> Any:
-    """The module that makes clients; it imports `httpx`."""
-    from runtime.models import connections
-
-    return connections

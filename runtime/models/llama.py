@@ -146,7 +146,8 @@ class Llama(Responder):
         return Reply(text, self.name, used, truncated=hurried or not whole)
 
     def _grammar(self, ask: Ask) -> Grammar:
-        schema = ask.schema or (json_form.schema(ask.tools) if ask.tools else {})
+        calls = {**json_form.schema(ask.tools), "required": ["text", "calls"]}  # in this order: thought first
+        schema = ask.schema or (calls if ask.tools else {})
         try:
             return grammar(schema, ask.words)
         except ValueError as error:

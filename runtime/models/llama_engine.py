@@ -9,7 +9,7 @@ import math
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
 from importlib import import_module
@@ -22,6 +22,7 @@ from kernel.errors import ConfigurationError, ProviderError
 from runtime.models.grammar import Grammar
 
 PIECE_SECONDS = 0.1  # between two pieces of a reply that is being written
+COLDEST = 1e-3  # the least temperature, to divide by
 LIKELY = 64  # candidate tokens that are tried before the whole vocabulary
 SPARE = 8  # closing begins this many tokens before the grammar's reserve
 SAME = 3  # tokens that a reply shares with an earlier place, after which it may go on as there
@@ -34,19 +35,8 @@ class Model:
 
     def __init__(self, path: Path, context: int, threads: int, gpu_layers: int) -> None:
         self.api = _library()
-        try:
-            self.llama = self.api.Llama(
-                str(path),
-                n_ctx=context,
-                n_threads=threads,
-                n_threads_batch=threads,
-                n_gpu_layers=gpu_layers,
-                verbose=False,
-            )
-        except (ValueError, OSError, RuntimeError) as error:
-            raise ConfigurationError(
-                f"{path}: llama.cpp cannot load it ({error}); is it a whole GGUF file?"
-            ) from None
+        on = {"n_threads": threads, "n_threads_batch": threads, "n_gpu_layers": gpu_layers}
+        self.llama = _opened(path, n_ctx=context, **on)
         self.context = min(self.llama.n_ctx(), self.api.llama_model_n_ctx_train(self.llama.model))
         self.vocabulary = self.api.llama_model_get_vocab(self.llama.model)
         self.size = self.llama.n_vocab()
@@ -58,6 +48,12 @@ class Model:
     def pieces(self) -> list[bytes]:
         """The text of every token; "" for special ones. A grammar needs them all."""
         return [self.piece(token) for token in range(self.size)]
+
+    @cached_property
+    def closers(self) -> dict[str, int]:
+        """The tokens that are one closing mark of JSON, or a comma."""
+        known = {mark: mark.encode() for mark in CLOSING[False]}
+        return {mark: self.pieces.index(piece) for mark, piece in known.items() if piece in self.pieces}
 
     @cached_property
     def specials(self) -> list[str]:
@@ -91,7 +87,7 @@ class Model:
         """The logarithm of the probability that the model continues the prompt with these tokens."""
         total = 0.0
         for at, token in enumerate(tokens):
-            logits = self.feed(prompt + tokens[:at])
+            (logits,) = self.feed(prompt + tokens[:at])
             top = float(logits.max())
             total += float(logits[token]) - top - math.log(float(numpy.exp(logits - top).sum()))
         return total
@@ -133,7 +129,7 @@ class Model:
         text = self.api.llama_vocab_get_text(self.vocabulary, token) if token >= 0 else b""
         return text.decode("utf-8", "replace")
 
-    def feed(self, tokens: list[int], guessed: Sequence[int] = ()) -> Any:
+    def feed(self, tokens: list[int], guessed: Sequence[int] = ()) -> list[Any]:
         """Evaluate the new part of `tokens`; return the logits of the next one.
 
         With `guessed` tokens after them, return a row of logits for each of these and for the one after.
@@ -149,17 +145,12 @@ class Model:
                 self.llama.reset()
                 same = 0
             self.llama.n_tokens = same
-        if guessed:
-            if same < len(tokens) - 1:
-                self.llama.eval(tokens[same:-1])
-            self._decode([tokens[-1], *guessed], len(tokens) - 1)
-            rows = [self._logits(at) for at in range(len(guessed) + 1)]
-        else:
-            self.llama.eval(tokens[same:])
-            rows = [self._logits(-1)]
+        if same < len(tokens) - 1:
+            self.llama.eval(tokens[same:-1])
+        self._decode([tokens[-1], *guessed], len(tokens) - 1)
         self.evaluated += len(tokens) + len(guessed) - same
         self._held = [*tokens, *guessed]
-        return numpy.stack(rows) if guessed else rows[0]
+        return [self._logits(at) for at in range(len(guessed) + 1)]
 
     def _logits(self, at: int) -> Any:
         pointer = self.api.llama_get_logits_ith(self.llama.ctx, at)
@@ -214,8 +205,6 @@ class Writer:
         self._utf8 = codecs.getincrementaldecoder("utf-8")("strict" if form else "replace")
         self._text: list[str] = []
         self._heard, self._unheard, self._heard_at = heard, "", time.monotonic()
-        pieces = model.pieces if form else ()
-        self._closers = {piece: len(pieces) - 1 - at for at, piece in enumerate(reversed(pieces))}
 
     @property
     def text(self) -> str:
@@ -229,50 +218,33 @@ class Writer:
 
         A `fenced` reply is complete at the end of its first code block.
         """
-        if self.form is None:
-            whole = self._write_freely(prompt, longest, stop, fenced)
-            self._tell()
-            return whole, False
-        hurried = False
+        hurried, copied = False, Copied(() if self.rules else prompt)
         try:
             while len(self.tokens) < longest and not stop.is_set():
-                hurried = longest - len(self.tokens) <= self.form.reserve + SPARE
-                logits = self.model.feed(prompt + self.tokens)
-                self._put((self._closer() if hurried else None) or self._draw(logits))
-                if self._allowed(self.model.end):
-                    return True, hurried
+                left = longest - len(self.tokens)
+                hurried = bool(self.form) and left <= self.form.reserve + SPARE
+                guessed = [] if self.rules else copied.guess(left - 1)
+                for at, logits in enumerate(self.model.feed(prompt + self.tokens, guessed)):
+                    token = (self._closer() if hurried else None) or self._draw(logits)
+                    if not self.rules and self.model.ends(token):
+                        return True, False
+                    self._put(token)
+                    copied.add(token)
+                    if self._is_over(fenced):
+                        return not _repeats(self.text), hurried
+                    if guessed[at : at + 1] != [token]:
+                        break
             return False, hurried
         finally:
             self._tell()
-            self.api.llama_sampler_free(self.rules)
+            if self.rules:
+                self.api.llama_sampler_free(self.rules)
 
-    def _write_freely(self, prompt: list[int], longest: int, stop: threading.Event, fenced: bool) -> bool:
-        copied = Copied(prompt)
-        while len(self.tokens) < longest and not stop.is_set():
-            guessed = copied.guess(longest - len(self.tokens) - 1)
-            rows = self.model.feed(prompt + self.tokens, guessed)
-            for at, logits in enumerate(rows if guessed else [rows]):
-                token = self._draw_freely(logits)
-                if self.model.ends(token):
-                    return True
-                self._put(token)
-                copied.add(token)
-                text = self.text
-                if (fenced and _CLOSED.search(text)) or _repeats(text):
-                    return not _repeats(text)
-                if guessed[at : at + 1] != [token]:
-                    break
-        return False
-
-    def _draw_freely(self, logits: Any) -> int:
-        if self.temperature <= 0:
-            return int(logits.argmax())
-        scaled = logits / self.temperature
-        order = numpy.argsort(-scaled)[:LIKELY]
-        weights = numpy.exp(scaled[order] - scaled[order[0]])
-        weights /= weights.sum()
-        kept = int(numpy.searchsorted(numpy.cumsum(weights), self.top_p)) + 1
-        return int(self.random.choice(order[:kept], p=weights[:kept] / weights[:kept].sum()))
+    def _is_over(self, fenced: bool) -> bool:
+        """Whether the reply is complete, or repeats itself, before the model ends it."""
+        if self.rules:
+            return self._allowed(self.model.end)
+        return bool(fenced and _CLOSED.search(self.text)) or _repeats(self.text)
 
     def _put(self, token: int) -> None:
         if self.rules:
@@ -291,28 +263,37 @@ class Writer:
     def _closer(self) -> int | None:
         """The first closing token that the grammar allows now, or None."""
         for mark in CLOSING[_in_string(self.text)]:
-            token = self._closers.get(mark.encode())
+            token = self.model.closers.get(mark)
             if token is not None and self._fits(token):
                 return token
         return None
 
     def _draw(self, logits: Any) -> int:
         """Draw a likely token that fits; search the whole vocabulary only if none does."""
-        noise = self.random.gumbel(size=logits.shape)
-        noisy = logits / self.temperature + noise  # the maximum is a sample (Gumbel trick)
-        likely = numpy.argpartition(-logits, min(LIKELY, self.model.size - 1))[:LIKELY]
-        likely = likely[numpy.argsort(-logits[likely])]
-        weights = numpy.exp((logits[likely] - logits[likely[0]]) / self.temperature)
-        before = numpy.cumsum(weights) - weights
-        nucleus = likely[before < self.top_p * weights.sum()]
-        for candidates in (nucleus, likely):
-            for token in candidates[numpy.argsort(-noisy[candidates])]:
-                if self._fits(int(token)):
-                    return int(token)
-        for token in self._all_allowed(noisy):
-            if self._fits(token):
-                return token
-        raise ProviderError("the model's vocabulary cannot express a reply of this schema")
+        if not self.rules and self.temperature <= 0:
+            return int(logits.argmax())
+        token = next((each for each in self._drawn(logits) if not self.rules or self._fits(each)), None)
+        if token is None:
+            raise ProviderError("the model's vocabulary cannot express a reply of this schema")
+        return token
+
+    def _drawn(self, logits: Any) -> Iterator[int]:
+        """Tokens as they are drawn: of the nucleus, of the likely ones, of all that the grammar allows."""
+        scaled = logits / max(self.temperature, COLDEST)
+        likely = numpy.argpartition(-scaled, min(LIKELY, self.model.size - 1))[:LIKELY]
+        likely = likely[numpy.argsort(-scaled[likely])]
+        weights = numpy.exp(scaled[likely] - scaled[likely[0]])
+        yield from self._shuffled(
+            likely[numpy.cumsum(weights) - weights < self.top_p * weights.sum()], scaled
+        )
+        yield from self._shuffled(likely, scaled)
+        every = numpy.arange(self.model.size, dtype=numpy.int32)
+        yield from self._shuffled(numpy.flatnonzero(self._apply(every)), scaled)
+
+    def _shuffled(self, tokens: Any, scaled: Any) -> Iterator[int]:
+        """These tokens in a random order, in which each is a sample of those left (Gumbel trick)."""
+        noisy = scaled[tokens] + self.random.gumbel(size=len(tokens))
+        yield from map(int, tokens[numpy.argsort(-noisy)])
 
     def _fits(self, token: int) -> bool:
         """Whether the grammar allows it and the text stays valid UTF-8."""
@@ -321,10 +302,6 @@ class Writer:
 
     def _allowed(self, token: int) -> bool:
         return bool(self._apply(numpy.array([token], numpy.int32))[0])
-
-    def _all_allowed(self, noisy: Any) -> list[int]:
-        found = numpy.flatnonzero(self._apply(numpy.arange(self.model.size, dtype=numpy.int32)))
-        return [int(token) for token in found[numpy.argsort(-noisy[found])]]
 
     def _apply(self, tokens: Any) -> Any:
         """Whether the grammar allows each of these tokens next."""
@@ -385,26 +362,21 @@ def _repeats(text: str) -> bool:
 
 def _may_begin(text: bytes) -> bool:
     """Whether these bytes are UTF-8 or the beginning of it."""
-    for rest in (b"", *(byte * count for count in (1, 2, 3) for byte in (b"\x80", b"\xbf"))):
-        try:
-            (text + rest).decode()
-        except UnicodeDecodeError:
-            continue
-        return True
-    return False
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(text)
+    except UnicodeDecodeError:
+        return False
+    return not _HALF.search(text)  # which the decoder finds only when it is whole
+
+
+_HALF = re.compile(rb"\xed[\xa0-\xbf]")
+"""The beginning of half a surrogate pair."""
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
 def _in_string(text: str) -> bool:
     """Whether JSON text ends inside a string."""
-    inside = escaped = False
-    for character in text:
-        if escaped:
-            escaped = False
-        elif character == "\\":
-            escaped = inside
-        elif character == '"':
-            inside = not inside
-    return inside
+    return '"' in _STRING.sub("", text)
 
 
 def as_bytes(text: str) -> bytes:
@@ -417,6 +389,16 @@ def _library() -> Any:
     _silent(library)
     _without_amx(library)
     return library
+
+
+def _opened(path: Path, **settings: Any) -> Any:
+    """A model by its file, as llama.cpp opens it."""
+    try:
+        return _library().Llama(str(path), verbose=False, **settings)
+    except (ValueError, OSError, RuntimeError) as error:
+        raise ConfigurationError(
+            f"{path}: llama.cpp cannot load it ({error}); is it a whole GGUF file?"
+        ) from None
 
 
 @cache
@@ -469,12 +451,7 @@ def _loaded(path: Path, context: int, threads: int, gpu_layers: int) -> Model:
 @cache
 def vocabulary(path: Path) -> Any:
     """The vocabulary of a file alone, which loads sooner than the model."""
-    try:
-        only_words = _library().Llama(str(path), vocab_only=True, verbose=False)
-    except (ValueError, OSError, RuntimeError) as error:
-        raise ConfigurationError(
-            f"{path}: llama.cpp cannot load it ({error}); is it a whole GGUF file?"
-        ) from None
+    only_words = _opened(path, vocab_only=True)
     atexit.register(only_words.close)
     return only_words
 

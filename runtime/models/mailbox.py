@@ -7,12 +7,9 @@ after a crash, so an answer that arrived in the meantime is used. A run that sto
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from kernel.asking.messages import prompt_tokens
@@ -39,14 +36,14 @@ class Mailbox(Responder):
         tier: Tier = "worker",
         *,
         wait: float | None = None,
-        poll: float = 2.0,
+        poll: float = 0.1,
         settle: float = UNREADABLE,
         context: int | None = None,
     ) -> None:
         """Use that folder.
 
         wait: seconds to wait for an answer; None waits for ever.
-        poll: seconds between checks if the file system sends no events.
+        poll: seconds between two looks at the folder.
         settle: seconds after which an unchanged answer is used even if it does not parse.
         """
         self.folder = folder
@@ -84,20 +81,17 @@ class Mailbox(Responder):
         end = time.monotonic() + (self.wait or float("inf"))
         last_state: object = None  # the state of an incomplete answer at its last change
         since = 0.0
-        with _watching(self.folder) as changed:
-            while True:
-                changed.clear()
-                now = time.monotonic()
-                text, state, path = _read_answer(request)
-                if state != last_state:
-                    last_state, since = state, now
-                if text and (_is_whole(text) or now - since >= self.settle):
-                    self._put_away(request, path)
-                    return text
-                if now >= end:
-                    raise ProviderError(f"{self.name}: no answer to {request} within {self.wait:.0f} s")
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(changed.wait(), min(end - now, self.settle if text else self.poll))
+        while True:
+            now = time.monotonic()
+            text, state, path = _read_answer(request)
+            if state != last_state:
+                last_state, since = state, now
+            if text and (_is_whole(text) or now - since >= self.settle):
+                self._put_away(request, path)
+                return text
+            if now >= end:
+                raise ProviderError(f"{self.name}: no answer to {request} within {self.wait:.0f} s")
+            await asyncio.sleep(min(end - now, self.poll))
 
     def _put_away(self, request: Path, answer: Path) -> None:
         for path in (answer, request):
@@ -178,31 +172,3 @@ def _is_whole(text: str) -> bool:
     except ReplyError:
         return False
     return True
-
-
-@contextmanager
-def _watching(folder: Path) -> Iterator[asyncio.Event]:
-    """An event that is set when the folder changes, if the system reports changes."""
-    from watchdog.events import FileSystemEvent, FileSystemEventHandler
-    from watchdog.observers import Observer
-
-    changed, loop = asyncio.Event(), asyncio.get_running_loop()
-
-    class Handler(FileSystemEventHandler):
-        def on_any_event(self, event: FileSystemEvent) -> None:
-            if event.event_type not in ("opened", "closed_no_write") and not loop.is_closed():
-                loop.call_soon_threadsafe(changed.set)
-
-    logging.getLogger("watchdog").setLevel(logging.CRITICAL)  # it logs warnings when it stops
-    observer = Observer()
-    observer.daemon = True
-    try:
-        observer.schedule(Handler(), os.fspath(folder))
-        observer.start()
-    except OSError:  # no watches left: polling works too, but slower
-        yield changed
-        return
-    try:
-        yield changed
-    finally:
-        observer.stop()

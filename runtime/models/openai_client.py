@@ -7,7 +7,6 @@ frameworks"). `httpx` is imported at the first ask.
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -16,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from kernel.asking.responder import Ask, Reply
-from runtime.models import dialects, thinking
+from runtime.certificates import trusted
+from runtime.models import thinking
 from runtime.models.answers import Reader
-from runtime.models.certificates import trusted
 from runtime.models.endpoints import ALIASES, ENDPOINTS, OWN
-from runtime.models.provider import CACHE_KEY, CACHE_MARKS, SCHEMA_TOKENS, Provider
-from runtime.models.refusals import LIMITS
+from runtime.models.provider import CACHE_KEY, CACHE_MARKS, Provider
 from runtime.models.window import in_answer, in_props, in_table
 from runtime.secrets.known import secret_of
 
@@ -55,6 +53,7 @@ class OpenAI(Provider):
         provider = ALIASES.get(first, first) if slash else "openai"
         known, own = ENDPOINTS[provider], settings.get("api_base")
         self.endpoint = OWN if own and not known.local else known
+        self.way = "" if self.endpoint is OWN else provider
         self._key = known.key  # also for an address of one's own: no other provider's key is sent there
         name = f"{provider}/{rest}" if slash else model
         super().__init__(name, **{"name": model, "tools": native, **settings})
@@ -69,27 +68,12 @@ class OpenAI(Provider):
         """The environment variable with the key; "" if the server needs none."""
         return self.key_env or self._key
 
-    def messages(self, ask: Ask) -> list[dict[str, Any]]:
-        """The prompt; a conversation with an Anthropic model has marks for its cache."""
-        written = super().messages(ask)
-        if CACHE_MARKS not in self.caching(ask):
-            return written
-        return dialects.marked(written, in_results=self.endpoint is ENDPOINTS["openrouter"])
-
     def caching(self, ask: Ask) -> dict[str, Any]:
-        """Marks for an Anthropic model; for OpenAI's servers the name of a conversation, which only grows."""
-        if not ask.messages:
-            return {}
-        host = urlsplit(self.url).hostname or ""
-        by_key = host.endswith(TAKE_CACHE_KEY)
-        parts: dict[str, Any] = {CACHE_MARKS: dialects.MARK} if dialects.for_marks(self.model) else {}
-        parts |= {CACHE_KEY: f"fractal-{ask.loop}"[:LONGEST_KEY]} if by_key else {}
-        return {name: each for name, each in parts.items() if name not in self.left_out}
-
-    def dialect(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """A conversation with native calls as this provider wants it."""
-        google = self.endpoint is ENDPOINTS["gemini"] and dialects.for_signatures(self.model)
-        return dialects.signed(messages) if google else super().dialect(messages)
+        """As every provider's; for OpenAI's servers the name of a conversation, which only grows."""
+        parts, host = super().caching(ask), urlsplit(self.url).hostname or ""
+        if ask.messages and host.endswith(TAKE_CACHE_KEY) and CACHE_KEY not in self.left_out:
+            parts[CACHE_KEY] = f"fractal-{ask.loop}"[:LONGEST_KEY]
+        return parts
 
     @property
     def address(self) -> str:
@@ -158,7 +142,7 @@ class OpenAI(Provider):
         async with _limit(seconds, f"the reply was not complete within {seconds:g} s"):
             async with self._patience(reader, begun):
                 client = self._connected()
-                request = client.build_request("POST", "chat/completions", json=self._request(ask))
+                request = client.build_request("POST", "chat/completions", json=self.request(ask))
                 response = await client.send(request, stream=True)
             try:
                 if response.is_success:
@@ -205,33 +189,11 @@ class OpenAI(Provider):
             self._client = made, loop
         return self._client[0]
 
-    def _request(self, ask: Ask) -> dict[str, Any]:
-        own = {} if self.options.keys() & set(LIMITS) else {self.limit: self.longest(ask)}
-        request: dict[str, Any] = {
-            "model": self.bare_model,
-            "messages": self.messages(ask),
-            **own,
-            **self.optional(ask, self.form_of(ask)),
-        }
-        if key := self.caching(ask).get(CACHE_KEY):
-            request[CACHE_KEY] = key
-        return {name: each for name, each in (request | self.options).items() if each is not None}
-
-    def optional(self, ask: Ask, form: Mapping[str, Any] | None) -> dict[str, Any]:
-        """As every provider's, with the parts of a stream."""
-        stream = {"stream": True, "stream_options": {"include_usage": True}}
-        parts = {name: each for name, each in stream.items() if name not in self.left_out}
-        if "stream" not in parts:
-            parts.pop("stream_options", None)
-        return {**parts, **super().optional(ask, form)}
-
-    def form_of(self, ask: Ask) -> dict[str, Any]:
-        """The schema of the reply if it is small, else any JSON object."""
-        wanted = self.schema_of(ask)
-        if self.count(json.dumps(wanted)) > SCHEMA_TOKENS:
-            return {"type": "json_object"}
-        schema = {"name": "reply", "schema": wanted, "strict": False}
-        return {"type": "json_schema", "json_schema": schema}
+    def optional(self, ask: Ask) -> dict[str, Any]:
+        """As every provider's, with the parts of a stream, and the name for the cache."""
+        stream = {"stream": True, "stream_options": {"include_usage": True}} | self.caching(ask)
+        without = self.left_out | {CACHE_MARKS} | ({"stream_options"} if "stream" in self.left_out else set())
+        return {name: each for name, each in stream.items() if name not in without} | super().optional(ask)
 
 
 @asynccontextmanager

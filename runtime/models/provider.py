@@ -31,23 +31,7 @@ from runtime.addresses import is_loopback
 from runtime.models import dialects, json_form, thinking
 from runtime.models.answers import Answer, encodable
 from runtime.models.changes import LEFT_OUT, Changes
-from runtime.models.failures import (
-    CutOff,
-    OutOfThought,
-    ServerFault,
-    error_message,
-    header_of,
-    is_read_wrongly,
-    is_too_long,
-    may_be_processed,
-    passes,
-    read_wrongly,
-    refused_connection,
-    retry_after,
-    status_of,
-    too_large,
-    words_of,
-)
+from runtime.models.failures import Failure, OutOfThought, cut_off, failure_of
 from runtime.models.faults import Fault
 from runtime.models.keys import command_words, headers_of, printed_key
 from runtime.models.prices import (
@@ -62,6 +46,7 @@ from runtime.models.refusals import (
     FILTERED,
     KEY_REFUSED,
     LEAST,
+    LIMITS,
     PARTS,
     SPARE,
     length_in,
@@ -72,12 +57,14 @@ from runtime.models.servers import Servers
 from runtime.models.tool_calls import object_of, turn_text
 from runtime.models.window import LOCAL, Window, in_table, valid
 from runtime.proxies import proxy_for
-from runtime.received import LIMIT, of_reply
+from runtime.received import LIMIT, TooLarge, of_reply
 from runtime.secrets.known import learn_secrets, secret_of
 from runtime.secrets.redaction import redact
 from runtime.text.json_reader import read_reply
+from runtime.ways import cause
 from runtime.workspace.settings import Timeouts
 
+ANY_OBJECT = {"type": "json_object"}
 SCHEMA_TOKENS = 100  # larger schemas are described in words
 MESSAGE_TOKENS = 6  # the overhead of a message
 SAMPLING = 0.7  # the temperature of a reply to a small question after the likely one
@@ -118,6 +105,9 @@ OLLAMA = 11434
 class Provider(Responder, ABC):
     """One model of a provider or a server."""
 
+    way = ""
+    """The server or library that wants a conversation in a way of its own: gemini, openrouter, litellm."""
+
     def __init__(
         self,
         model: str,
@@ -134,7 +124,6 @@ class Provider(Responder, ABC):
         retries: int = 6,
         backoff: float = 1.0,
         patience: float = 300.0,
-        deadline: float | None = None,
         max_tokens: int | None = None,
         thinking_tokens: int | None = None,
         options: Mapping[str, Any] | None = None,
@@ -152,7 +141,6 @@ class Provider(Responder, ABC):
         timeout: seconds for one call, or its four limits.
         retries: the first after `backoff` seconds, each later one after twice as long.
         patience: seconds for all attempts of one ask.
-        deadline: the time of the monotonic clock after which no attempt starts.
         max_tokens: a limit for replies below the ask's.
         thinking_tokens: additional tokens for the model's thinking; None: as usual for its name.
         options: more arguments of the request, such as temperature.
@@ -177,7 +165,7 @@ class Provider(Responder, ABC):
         self.servers = servers or Servers()
         self.timeout = limits_of(timeout)
         self.retries, self.backoff = retries, backoff
-        self.patience, self.deadline = patience, deadline
+        self.patience = patience
         self.max_tokens, self._thinking = max_tokens, thinking_tokens
         self.options = dict(options or {})
         learn_secrets(self.options)
@@ -262,24 +250,23 @@ class Provider(Responder, ABC):
         return self.find_window()
 
     def find_window(self) -> Window:
-        """The window by what is known now: not more than the server has refused a prompt for."""
-        found = self._stated_window()
-        fits = valid(self.servers.known(self.server).get("fits"))
-        return Window(fits, "the server") if fits and fits < found.tokens else found
+        """The window by what is known now: not more than the server has refused a prompt for.
 
-    def _stated_window(self) -> Window:
-        """The window by what is said of it. A server of one's own knows better than the table."""
-        said = valid(self.servers.known(self.server).get("window"))
-        served = Window(said, "the server") if said else None
-        tokens = in_table(self.model)
-        listed = Window(tokens, "the table of models") if tokens else None
-        if self.context:
-            return Window(self.context, "the settings")
-        first = (served, listed) if self.api_base or self.is_local else (listed, served)
+        A server of one's own knows better than the table.
+        """
+        known = self.servers.known(self.server)
+        own, listed = (
+            ("the server", valid(known.get("window"))),
+            ("the table of models", in_table(self.model)),
+        )
+        first = (own, listed) if self.api_base or self.is_local else (listed, own)
         # a server that runs a model here says its window, but for Ollama's; a silent one is a gateway
         runs_here = self.provider in LOCAL_PROVIDERS or f":{OLLAMA}" in (self.api_base or "")
-        usual = Window(LOCAL, "usual for a local model") if runs_here else Window(super().window, "usual")
-        return next(filter(None, first), usual)
+        usual = ("usual for a local model", LOCAL) if runs_here else ("usual", super().window)
+        said = (("the settings", self.context), *first, usual)
+        found = next(Window(tokens, source) for source, tokens in said if tokens)
+        fits = valid(known.get("fits"))
+        return Window(fits, "the server") if fits and fits < found.tokens else found
 
     @property
     def key_name(self) -> str:
@@ -306,10 +293,21 @@ class Provider(Responder, ABC):
     async def send(self, ask: Ask, seconds: float) -> Reply:
         """Make one call that takes at most so many seconds. Raises what the client's library raises."""
 
+    def request(self, ask: Ask, **more: Any) -> dict[str, Any]:
+        """The members of a request; what the settings say takes their place, and null leaves one out."""
+        limit = {} if self.options.keys() & set(LIMITS) else {self.limit: self.longest(ask)}
+        request = {"model": self.bare_model, "messages": self.messages(ask), **limit, **self.optional(ask)}
+        return {name: each for name, each in (request | more | self.options).items() if each is not None}
+
     def messages(self, ask: Ask) -> list[dict[str, Any]]:
-        """The prompt. A server that takes no message of the system gets it with the user's first one."""
+        """The prompt; a conversation with an Anthropic model has marks for its cache.
+
+        A server that takes no message of the system gets it with the user's first one.
+        """
         written = self.conversation(ask)
-        return dialects.without_system(written) if "system" in self.left_out else written
+        written = dialects.without_system(written) if "system" in self.left_out else written
+        marks = CACHE_MARKS in self.caching(ask)
+        return dialects.marked(written, in_results=self.way == "openrouter") if marks else written
 
     def conversation(self, ask: Ask) -> list[dict[str, Any]]:
         """The messages. A server that takes no native calls gets calls and tools in words."""
@@ -317,20 +315,17 @@ class Provider(Responder, ABC):
             if not self._declares(ask):
                 written = [_encodable(each) for each in json_form.conversation(ask.messages, ask.tools)]
             else:
-                written = self.dialect([_encodable(wire(each)) for each in ask.messages])
+                sent_as = [_encodable(wire(each)) for each in ask.messages]
+                written = dialects.native(sent_as, self.model, self.way)
             return [_with_images(each, sees=self.sees) for each in written]
         said = [{"role": "system", "content": ask.system}, {"role": "user", "content": ask.user}]
         return [_encodable(each) for each in said]
-
-    def dialect(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """A conversation with native calls as this provider wants it."""
-        return dialects.mistral(messages) if dialects.for_mistral(self.model) else messages
 
     def _declares(self, ask: Ask) -> bool:
         """Whether this ask's tools are declared to the server, and its calls have the provider's own form."""
         return bool(ask.tools) and self.takes_tools
 
-    def optional(self, ask: Ask, form: Mapping[str, Any] | None) -> dict[str, Any]:
+    def optional(self, ask: Ask) -> dict[str, Any]:
         """The parts of a request that a server may refuse: tools, or the form of the reply; temperature.
 
         The first reply is the likely one; after a refused one, another is wanted.
@@ -338,15 +333,17 @@ class Provider(Responder, ABC):
         parts: dict[str, Any] = {}
         if self._declares(ask):
             parts["tools"] = [dict(tool) for tool in ask.tools]
-        elif ask.form.kind == "json" and form:
-            parts["response_format"] = dict(form)
+        elif (
+            ask.form.kind == "json" and "response_format" not in self.left_out and (form := self.form_of(ask))
+        ):
+            parts["response_format"] = form
         if ask.form.kind != "json" or ask.sample:
             parts["temperature"] = SAMPLING if ask.sample else 0.0
         return {name: part for name, part in parts.items() if name not in self.left_out}
 
     def parts(self, ask: Ask) -> list[str]:
         """The parts of this request that it can do without, in the order in which they are tried."""
-        sent = {*self.optional(ask, self.form_of(ask)), *self.caching(ask), "system"} - self.left_out
+        sent = {*self.optional(ask), *self.caching(ask), "system"} - self.left_out
         if self.sees and any(each.get("images") for each in ask.messages):
             sent.add("images")
         return [part for part in PARTS if part in sent]
@@ -413,11 +410,12 @@ class Provider(Responder, ABC):
                 del self._window
 
     def caching(self, ask: Ask) -> dict[str, Any]:
-        """What the server is told of caching the prompt, and may refuse: `CACHE_KEY`, `CACHE_MARKS`.
+        """What the server is told of caching a conversation, and may refuse: `CACHE_KEY`, `CACHE_MARKS`.
 
-        Most servers cache what requests begin with by themselves.
+        An Anthropic model needs marks. Most servers cache what requests begin with by themselves.
         """
-        return {}
+        marks = ask.messages and dialects.for_marks(self.model) and CACHE_MARKS not in self.left_out
+        return {CACHE_MARKS: dialects.MARK} if marks else {}
 
     def schema_of(self, ask: Ask) -> dict[str, Any]:
         """The schema of the reply; of a turn without one, that of its calls as text."""
@@ -431,7 +429,7 @@ class Provider(Responder, ABC):
             answer, fault = replace(answer, text=fault.wrote, finish="stop"), None
         text = self._text_of(ask, answer)
         if fault:
-            raise ServerFault(fault, headers, self._cost_of_fault(ask, answer, fault))
+            raise Failure(fault, headers, self._cost_of_fault(ask, answer, fault))
         cost = self.cost(ask, answer)
         if answer.refusal and not text.strip():
             raise ProviderError(
@@ -443,7 +441,7 @@ class Provider(Responder, ABC):
             )
         whole = answer.finish == "stop" or self._is_whole(ask, answer)
         if answer.finish == "cut" and not whole:
-            raise CutOff("the stream ended in the middle of the reply", cost if answer.begun else None)
+            raise cut_off("the stream ended in the middle of the reply", cost if answer.begun else None)
         if not whole and _only_thought(answer, cost.completion_tokens, self.longest(ask)):
             raise OutOfThought(answer.tokens.thinking or self.count(answer.thinking), cost)
         return Reply(self._as_turn(ask, answer, text), self.name, cost, not whole)
@@ -493,16 +491,20 @@ class Provider(Responder, ABC):
             return bool(calls) and not any("bad" in each for each in calls)
         return bool(_object_in(text))
 
-    @abstractmethod
     def form_of(self, ask: Ask) -> dict[str, Any] | None:
         """What the request says of the reply's form: a small schema, any JSON object, or nothing."""
+        wanted = self.schema_of(ask)
+        if self.count(json.dumps(wanted)) > SCHEMA_TOKENS:
+            return ANY_OBJECT
+        schema = {"name": "reply", "schema": wanted, "strict": False}
+        return {"type": "json_schema", "json_schema": schema}
 
     @abstractmethod
     async def load(self) -> None:
         """Import the client's library in a thread."""
 
     async def answer(self, ask: Ask) -> Reply | Waits:
-        """Ask the model; retry temporary failures while patience and deadline allow.
+        """Ask the model; retry temporary failures while patience allows.
 
         Each answer that came is charged, and an attempt that timed out in full: it may have been billed.
         """
@@ -516,38 +518,38 @@ class Provider(Responder, ABC):
 
     async def _answer(self, ask: Ask) -> Reply:
         begun, failures, thoughts, lost = time.monotonic(), 0, 0, FREE
-        end = min(begun + self.patience, self.deadline or float("inf"))
+        end = begun + self.patience
         changes = Changes(self, ask)
         while True:
             try:
                 self._still_time(end, self._brake.until, "it reported a rate limit")
                 await self._brake.wait()
                 try:
-                    left = (self.deadline or float("inf")) - time.monotonic()
                     LIMIT.set(of_reply(self.longest(ask)))
-                    reply = await self.send(ask, max(0.1, min(self.timeout.total, left)))
+                    reply = await self.send(ask, self.timeout.total)
                     changes.worked()
                     return replace(reply, usage=_sum_usage(reply.usage, lost))
-                except FractalError:
+                except (FractalError, OutOfThought) as error:
                     changes.worked()
-                    raise
-                except OutOfThought as error:
-                    changes.worked()
+                    if isinstance(error, FractalError):
+                        raise
                     lost = _sum_usage(lost, error.usage)
                     thoughts += 1
                     self._more_room(ask, thoughts)
                     continue
-                except Exception as error:
-                    if large := too_large(error):  # another attempt would bring as much
+                except Exception as raised:
+                    if large := cause(raised, TooLarge):  # another attempt would bring as much
                         raise ProviderError(f"{self._at}: {large}", self.estimate(ask)) from None
-                    lost = _sum_usage(lost, self._cost_of(ask, error))
+                    error = failure_of(raised)
+                    cost = error.usage or (self.estimate(ask) if error.paid else FREE)
+                    lost = _sum_usage(lost, cost)
                     if changes.after(error):
                         continue
                     failures += 1
                     pause = self._pause(changes.blamed(error), failures, begun)
-                    self._still_time(end, time.monotonic() + pause, error_message(error))
+                    self._still_time(end, time.monotonic() + pause, error.message)
                     ask.notify(
-                        f"{self.name}: {error_message(error)[:120]}, retrying in {pause:.0f} s "
+                        f"{self.name}: {error.message[:120]}, retrying in {pause:.0f} s "
                         f"({failures} of {self.retries})"
                     )
             except FractalError as error:
@@ -556,14 +558,6 @@ class Provider(Responder, ABC):
                     error.usage = _sum_usage(used, lost)  # pyright: ignore[reportAttributeAccessIssue]
                 raise
             await asyncio.sleep(pause)
-
-    def _cost_of(self, ask: Ask, error: Exception) -> Usage:
-        """What a failed attempt has cost."""
-        if isinstance(error, ServerFault | CutOff):
-            return error.usage or (FREE if isinstance(error, ServerFault) else self.estimate(ask))
-        if is_read_wrongly(error):  # an answer came, and nobody knows what it has cost
-            return self.estimate(ask)
-        return self.estimate(ask) if may_be_processed(error) else FREE
 
     def _more_room(self, ask: Ask, times: int) -> None:
         """Give the model more room to think from now on; raises `ProviderError` where it had enough."""
@@ -595,11 +589,10 @@ class Provider(Responder, ABC):
         most = min(ask.max_tokens, self.max_tokens or ask.max_tokens) + self.thinking_tokens
         return min(most, self._longest or most, ROOM.get())
 
-    def _pause(self, error: Exception, failures: int, begun: float) -> float:
+    def _pause(self, error: Failure, failures: int, begun: float) -> float:
         """Seconds to wait before the next attempt; raises errors that a retry cannot fix."""
-        status, text = status_of(error), error_message(error)
-        refused_key = status == 400 and KEY_REFUSED.search(words_of(error))
-        if status in (401, 403) or refused_key or "missing credentials" in text.lower():
+        status, text = error.status, error.message
+        if status in (401, 403) or (status == 400 and KEY_REFUSED.search(error.words)):
             fix = (
                 f"set {self.key_name}" if self.key_name else "name its variable with options: {key_env: NAME}"
             )
@@ -607,28 +600,23 @@ class Provider(Responder, ABC):
             raise ConfigurationError(
                 f"{self._at}: the provider refused the key ({text}); {fix} and run `fractal resume`"
             ) from None
-        if type(error).__name__ == "ContextWindowExceededError" or is_too_long(error):
-            raise ProviderError(
-                f"{self._at}: the prompt is longer than the model's context ({text})"
-            ) from None
-        if status == 404 or "LLM Provider NOT provided" in text:
+        if status == 404:
             raise ConfigurationError(f"{self._at}: no such model or address ({text})") from None
-        if status in (400, 422) and FILTERED.search(words_of(error)):
-            raise ProviderError(f"{self._at}: the provider's filter refuses the prompt ({text})") from None
-        if is_read_wrongly(error):
-            raise ProviderError(f"{self._at}: {read_wrongly(error)}") from None
-        if not passes(error):
-            raise ProviderError(f"{self._at}: {text}") from None
-        if failures > LOCAL_RETRIES and is_loopback(self.api_base) and refused_connection(error):
-            raise ProviderError(f"{self._at}: nothing answers there; is the server running?") from None
-        if failures > self.retries:
-            took = time.monotonic() - begun
-            raise ProviderError(
-                f"{self._at}: failed {failures} times in {took:.0f} s, last: {text}"
-            ) from None
-        requested = retry_after(header_of(error, "retry-after"))
-        pause = max(requested, _delay(failures, self.backoff, LONGEST_WAIT))
-        if status == 429 or requested:
+        why = ""
+        if error.too_long:
+            why = f"the prompt is longer than the model's context ({text})"
+        elif status in (400, 422) and FILTERED.search(error.words):
+            why = f"the provider's filter refuses the prompt ({text})"
+        elif not error.passes:
+            why = text
+        elif failures > LOCAL_RETRIES and is_loopback(self.api_base) and error.unreachable:
+            why = "nothing answers there; is the server running?"
+        elif failures > self.retries:
+            why = f"failed {failures} times in {time.monotonic() - begun:.0f} s, last: {text}"
+        if why:
+            raise ProviderError(f"{self._at}: {why}") from None
+        pause = max(error.pause, _delay(failures, self.backoff, LONGEST_WAIT))
+        if status == 429 or error.pause:
             self._brake.hold(pause)
         return pause
 
@@ -699,17 +687,9 @@ def _has_calls(ask: Ask) -> bool:
     return any(map(calls_of, ask.messages))
 
 
-def _encodable(value: Any) -> Any:
+def _encodable(message: Mapping[str, Any]) -> dict[str, Any]:
     """A message with each text in it encodable."""
-    if isinstance(value, str):
-        return encodable(value)
-    if isinstance(value, Mapping):
-        return {name: _encodable(each) for name, each in cast(Mapping[str, Any], value).items()}
-    return (
-        [_encodable(each) for each in cast(Sequence[Any], value)]
-        if isinstance(value, list | tuple)
-        else value
-    )
+    return json.loads(encodable(json.dumps(message, ensure_ascii=False)))
 
 
 def wire(message: Message) -> Message:

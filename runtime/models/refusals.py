@@ -52,9 +52,9 @@ _NUMBER = r"[`'\"]?(\d[\d,_]*)[`'\"]?"
 _SIZE = r"(?:length|window|size|limit|len)"
 
 
-def _any(*ways: str, flags: re.RegexFlag = re.IGNORECASE) -> re.Pattern[str]:
+def _any(*ways: str) -> re.Pattern[str]:
     """A pattern of several ways to say something, in which N is a number."""
-    return re.compile("|".join(way.replace("N", _NUMBER) for way in ways), flags)
+    return re.compile("|".join(way.replace("N", _NUMBER) for way in ways), re.IGNORECASE)
 
 
 _WINDOW = _any(
@@ -85,29 +85,16 @@ _LONGEST = _any(
 _LIMIT_NAMED = re.compile(
     r"max(?:imum)?[_ ]?(?:completion[_ ]?|output[_ ]?|new[_ ]?)?tokens|maxoutputtokens", re.IGNORECASE
 )
-_TOO_LONG = _any(
-    rf"context[_ -]?{_SIZE}",
-    r"maximum (?:prompt|sequence) length",
-    r"prompt is too long",
-    r"too many tokens",
-    r"input (?:is|length|tokens? )",
-    r"maximum number of tokens",
-    r"exceed\w* (?:the )?(?:model )?token limit",
-    r"reduce the length",
-    r"too large for model",
-    r"exceed_context",
+_TOO_LONG = re.compile(
+    rf"context[_ -]?{_SIZE}|maximum (?:prompt|sequence) length|prompt is too long|too many tokens"
+    r"|input (?:is|length|tokens? )|maximum number of tokens|exceed\w* (?:the )?(?:model )?token limit"
+    r"|reduce the length|too large for model|exceed_context",
+    re.IGNORECASE,
 )
-_UNKNOWN = _any(
-    r"unsupported",
-    r"not supported",
-    r"unknown",
-    r"unrecognized",
-    r"unexpected",
-    r"extra",
-    r"not permitted",
-    r"not allowed",
-    r"instead",
-    r"deprecated",
+_UNKNOWN = re.compile(
+    r"unsupported|not (?:supported|permitted|allowed)|unknown|unrecognized|unexpected|extra|instead"
+    r"|deprecated",
+    re.IGNORECASE,
 )
 
 

@@ -21,6 +21,7 @@ from kernel.errors import FractalError
 from runtime.received import ACCEPTED, TooLarge, hold
 from runtime.server import schemas
 from runtime.server.run_schemas import RunPage, RunState, Seen
+from runtime.ways import ways
 
 M = TypeVar("M", bound=BaseModel)
 LARGEST = 64_000_000
@@ -51,7 +52,9 @@ class Client:
         headers = ACCEPTED | ({"authorization": f"Bearer {token}"} if token else {})
         headers |= {"user-agent": name} if name else {}
         hooks = {"response": [_held, _raise_refusal]}
-        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout, event_hooks=hooks)
+        self._http = httpx.Client(
+            base_url=url, headers=headers, timeout=timeout, event_hooks=hooks, transport=ways(httpx)
+        )
 
     def __enter__(self) -> Client:
         return self

@@ -9,13 +9,12 @@ from bisect import bisect_right
 from typing import Any, cast
 
 from kernel.errors import ReplyError
+from runtime.text.thoughts import CLOSES, OPENS, parted
 
 SIZE_LIMIT = 4_000_000  # characters of a reply that are still read
 DEPTH_LIMIT = 64  # objects and arrays inside each other
 
-_TAG = "(think|thinking|thought|reasoning)\\b[^<>]*>"
-_OPENING, _CLOSING = (re.compile(f"<{slash}{_TAG}", re.IGNORECASE) for slash in ("", "/"))
-_LANDMARK = re.compile(rf'<{_TAG}|\[(?=[\s\d.,eE+-]*[\[{{"])|\{{', re.IGNORECASE)
+_LANDMARK = re.compile(rf'({OPENS.pattern})|\[(?=[\s\d.,eE+-]*[\[{{"])|\{{', re.IGNORECASE)
 _PLACEHOLDER = re.compile(
     r"\{\{[^{}]*\}\}|\{%[^{}]*%\}|\{(?!\s*\})[^{}\"':]*\}"
 )  # braces in prose, no object
@@ -38,15 +37,10 @@ def read_reply(text: str) -> dict[str, Any]:
     try:
         return _only_object(text, 0)
     except ReplyError:
-        # thinking whose opening tag stood in the prompt; a text that begins with JSON is no thinking
-        closing = _CLOSING.search(text)
-        if (
-            not closing
-            or _OPENING.search(text, 0, closing.start())
-            or re.match(r"\s*(```\w*\s*)?[\[{]", text)
-        ):
+        thinking, rest = parted(text)
+        if not thinking or not rest:
             raise
-        return _only_object(text, closing.end())
+        return _only_object(text, len(text) - len(rest))
 
 
 def _only_object(text: str, at: int) -> dict[str, Any]:
@@ -54,9 +48,9 @@ def _only_object(text: str, at: int) -> dict[str, Any]:
     while mark := _LANDMARK.search(text, at):
         start = mark.start()
         if mark[1]:
-            closing = re.compile(f"</{mark[1]}[^<>]*>", re.IGNORECASE).search(text, mark.end())
+            closing = CLOSES.search(text, mark.end())
             if not closing:
-                raise _error(text, start, f"<{mark[1]}> is never closed, and no reply follows it")
+                raise _error(text, start, f"{mark[1]} is never closed, and no reply follows it")
             at = closing.end()
         elif prose := _PLACEHOLDER.match(text, start):
             at = prose.end()

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import subprocess
 import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import ClassVar
 
 import pytest
 
 from kernel.errors import ConfigurationError
+from runtime.benchmarks.reporting import Reporter
 from runtime.proxies import proxy_for
+from runtime.server.client import Client
 
 PROXY = "http://proxy.example.org:3128"
 
@@ -97,3 +104,39 @@ def test_a_socks_proxy_without_its_package_says_what_to_install() -> None:
     ran = subprocess.run(alone, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
     needed = "which needs the package socksio: pip install 'fractal-runtime[socks]'"
     assert ran.stdout == f"ALL_PROXY names a SOCKS proxy, {needed}\n"
+
+
+class Jobs(BaseHTTPRequestHandler):
+    """A server that has one job for each runner, and no runs."""
+
+    asked: ClassVar[list[str]] = []
+
+    def do_POST(self) -> None:
+        self.asked.append(self.path)
+        body = json.dumps({"id": "job"}).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_POST
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def test_a_runner_and_a_client_of_a_server_go_the_same_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    web = ThreadingHTTPServer(("127.0.0.1", 0), Jobs)
+    Thread(target=web.serve_forever, daemon=True).start()
+    here, away = f"http://127.0.0.1:{web.server_port}", "http://fractal.invalid"
+    for server, proxy in ((here, "http://127.0.0.1:9"), (away, here)):
+        monkeypatch.setenv("http_proxy", proxy)
+        assert asyncio.run(Reporter(server, print, "one").next()) == {"id": "job"}
+        with Client(server) as client:
+            assert client.export_patterns() == '{"id": "job"}'
+    web.shutdown()
+    web.server_close()
+    paths = ("/api/runners/one/next", "/brain/patterns/export")
+    assert Jobs.asked == [*paths, *(f"{away}{path}" for path in paths)]

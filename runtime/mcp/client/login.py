@@ -22,6 +22,7 @@ from runtime import found_files, user_files
 from runtime.mcp.client.configured import Entry
 from runtime.received import ACCEPTED, hold
 from runtime.secrets.known import learn_secret
+from runtime.ways import ways
 
 if TYPE_CHECKING:
     from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
@@ -233,7 +234,8 @@ def _client(**settings: Any) -> Any:
         hold(response, LARGEST_ANSWER, httpx2)
 
     headers = {**ACCEPTED, **settings.pop("headers", {})}
-    return httpx2.AsyncClient(headers=headers, event_hooks={"response": [bound]}, **settings)
+    hooks = {"response": [bound]}
+    return httpx2.AsyncClient(headers=headers, event_hooks=hooks, transport=ways(httpx2), **settings)
 
 
 def _provider(entry: Entry, kept: Kept, address: str, redirect: Any, answer: Any) -> Any:

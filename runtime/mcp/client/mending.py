@@ -7,8 +7,8 @@ that they need. `as_sent` has the rest: what is made of it is decided by `listin
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, cast
 
 SENT = "fractal/as-sent"
@@ -32,8 +32,57 @@ def as_sent(result: Any) -> Any:
     return (result.meta or {}).get(SENT)
 
 
-def message_in(line: bytes) -> dict[str, Any] | None:
-    """An answer in a line that is no message of the protocol, such as one whose result is null; else None."""
+def message_of(line: bytes) -> Any:
+    """The message in a line, as the SDK has it; None if there is none.
+
+    It may be an answer that is none of the protocol, such as one whose result is null.
+    """
+    import mcp_types
+
+    answer = _answer_in(line)
+    with suppress(ValueError):
+        return mcp_types.jsonrpc_message_adapter.validate_json(
+            json.dumps(answer) if answer else line, by_name=False
+        )
+    return None
+
+
+def mend_body(response: Any, package: Any) -> None:
+    """Let the SDK read only messages of the protocol: from an answer in one piece, or from events."""
+    stream = response.stream
+    streamed = response.headers.get("content-type", "").startswith("text/event-stream")
+
+    class Mended(package.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            pending: list[bytes] = []
+            async for piece in stream:
+                whole, end, rest = piece.rpartition(b"\n") if streamed else (b"", b"", piece)
+                if end:
+                    yield b"".join(_usable(each) + b"\n" for each in b"".join([*pending, whole]).split(b"\n"))
+                    pending.clear()
+                pending.append(rest)
+            yield _usable(b"".join(pending))
+
+        async def aclose(self) -> None:
+            await stream.aclose()
+
+    response.stream = Mended()
+
+
+def _usable(line: bytes) -> bytes:
+    """A body, or a line of events, with an answer that the SDK accepts."""
+    head, brace, rest = line.partition(b"{")
+    answer = _answer_in(brace + rest) if head.strip() in (b"", b"data:") else None
+    return line if answer is None else head + json.dumps(answer).encode()
+
+
+def _answer_in(line: bytes) -> dict[str, Any] | None:
+    """What an answer that is no message of the protocol means; None for a message, and for no answer."""
+    import mcp_types
+
+    with suppress(ValueError):
+        mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+        return None
     try:
         read: Any = json.loads(line)
     except (ValueError, RecursionError):
@@ -123,6 +172,6 @@ class _Reading(_Stream):
         method = "" if hasattr(message, "method") else self._asked.pop(str(getattr(message, "id", "")), "")
         if method and hasattr(message, "result"):
             sent = message.result
-            alone = set(sent) == {"_meta"} and SENT in (sent["_meta"] or {})  # what `message_in` has wrapped
+            alone = set(sent) == {"_meta"} and SENT in (sent["_meta"] or {})  # what `_answer_in` has wrapped
             message.result = _MENDED[method](sent["_meta"][SENT] if alone else sent)
         return item

@@ -21,11 +21,12 @@ from kernel.document.texts import Pieces
 from kernel.errors import ConfigurationError
 from runtime.mcp.client import login
 from runtime.mcp.client.configured import Entry
-from runtime.mcp.client.mending import message_in
+from runtime.mcp.client.mending import mend_body, message_of
 from runtime.received import TooLarge, hold
 from runtime.sandbox.sandbox import Lasting
 from runtime.secrets.redaction import redact
 from runtime.text.terminal import neutralise
+from runtime.ways import ways
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
@@ -137,7 +138,6 @@ class Program:
 
     async def _read(self, process: asyncio.subprocess.Process, to_us: Any) -> None:
         import anyio
-        import mcp_types
         from mcp.shared.message import SessionMessage
 
         assert process.stdout
@@ -155,16 +155,10 @@ class Program:
                         break
                     if not line.strip():
                         continue
-                    adapter = mcp_types.jsonrpc_message_adapter
-                    try:
-                        message = adapter.validate_json(line, by_name=False)
-                    except ValueError:
-                        if (answer := message_in(line)) is None:
-                            if self._record_invalid(line):
-                                break
-                            continue
-                        message = adapter.validate_python(answer, by_name=False)
-                    await to_us.send(SessionMessage(message))
+                    if message := message_of(line):
+                        await to_us.send(SessionMessage(message))
+                    elif self._record_invalid(line):
+                        break
                 await self._find_out_why(process)
                 self.gone.set()
 
@@ -306,6 +300,7 @@ class Address:
             timeout=timeout or httpx2.Timeout(CONNECT_SECONDS, read=SILENT_SECONDS),
             auth=auth,
             event_hooks={"response": [self._look]},
+            transport=ways(httpx2),
         )
 
     async def _look(self, response: Any) -> None:
@@ -331,6 +326,7 @@ class Address:
             return httpx2.StreamError(self.why)
 
         hold(response, limit, httpx2, told)
+        mend_body(response, httpx2)
         if response.request.headers.get("mcp-session-id") and response.request.method == "POST":
             self._named = True
             if status == 400:

@@ -13,7 +13,7 @@ from command_line import REPOSITORY, Command, environment
 from runtime.cli import COMMANDS, cli
 
 OF_KERNEL = "kernel.asking kernel.document.model kernel.events kernel.loop kernel.store kernel.tools.tool"
-HEAVY = f"pydantic rich yaml jinja2 litellm llama_cpp pint watchdog frontmatter asyncio numpy {OF_KERNEL}"
+HEAVY = f"pydantic rich yaml jinja2 litellm llama_cpp pint frontmatter asyncio numpy {OF_KERNEL}"
 """The guard of imports (`runtime.own`) stands before all else."""
 
 

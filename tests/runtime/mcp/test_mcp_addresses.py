@@ -13,6 +13,7 @@ from threading import Thread
 import pytest
 from lanes import async_until
 from mcp_place import call
+from told_server import over_http
 
 from runtime.secrets.redaction import redact
 
@@ -98,6 +99,46 @@ def test_an_answer_without_end_fails_the_call_and_not_the_run(place, address):
     assert not flooded.ok
     assert "MB" in flooded.text
     assert (after.ok, after.text) == (True, "here")
+
+
+LISTED = {"": {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("odd", "good")]}}
+ODD = {"text": "fine", "list": ["fine"], "null": None, "number": 7}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["one answer", "a stream"])
+def test_a_result_that_is_no_object_costs_only_itself_and_its_text_stays(place, stream):
+    good = {"content": [{"type": "text", "text": "good"}]}
+    for result, text in zip(ODD.values(), ("fine", "fine", "[no content]", "7"), strict=True):
+        with over_http({"pages": LISTED, "answers": {"odd": result, "good": good}}, stream=stream) as (
+            url,
+            _,
+        ):
+            place.write({"web": {"url": url}})
+            odd, after = place.calls(("web-odd", {}), ("web-good", {}))
+        assert (odd.ok, odd.text, after.ok, after.text) == (True, text, True, "good")
+
+
+def test_a_list_that_is_no_object_is_told(place):
+    with over_http({"pages": {"": None}, "answers": {}}) as (url, _):
+        place.write({"web": {"url": url}})
+        assert place.lists() == {}
+    (warning,) = place.warnings
+    assert "MCP server web: its list of tools is not a list" in warning
+
+
+def test_a_server_on_this_machine_is_reached_without_a_proxy_and_others_through_it(place, monkeypatch):
+    good = {"content": [{"type": "text", "text": "good"}]}
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with over_http({"pages": LISTED, "answers": {"good": good}}) as (url, asked):
+        monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+        place.write({"web": {"url": url}})
+        assert [each.text for each in place.calls(("web-good", {}))] == ["good"]
+        monkeypatch.setenv("http_proxy", url.removesuffix("/mcp"))
+        place.write({"web": {"url": "http://tools.invalid/mcp"}})
+        asked.clear()
+        assert [each.text for each in place.calls(("web-good", {}))] == ["good"]
+        assert {*asked} == {"http://tools.invalid/mcp"}
 
 
 class Odd(BaseHTTPRequestHandler):

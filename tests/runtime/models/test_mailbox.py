@@ -20,7 +20,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def mailbox(folder):
-    return lambda **more: Mailbox(folder, **{"poll": 5.0, "settle": 0.3, **more})
+    return lambda **more: Mailbox(folder, **{"settle": 0.3, **more})
 
 
 async def begin(responder, ask):
@@ -53,7 +53,7 @@ async def test_an_ask_is_a_file_with_exactly_the_prompt_and_how_to_answer(mailbo
 
 
 async def test_an_answer_is_taken_when_it_comes_and_both_are_put_away(mailbox, folder, make_ask):
-    responder = mailbox(poll=10 * PATIENCE)  # so that the event of the file system tells it
+    responder = mailbox()
     assert isinstance(responder, Responder)
     task, path = await begin(responder, make_ask())
     await async_pause(0.1)
@@ -133,9 +133,9 @@ async def test_cancelling_removes_the_ask_and_an_answer_that_comes_late_is_taken
     assert await ended(mailbox().answer(make_ask())) == '{"a": 1}'
 
 
-async def test_polling_alone_does_as_well(folder, make_ask, mailbox):
-    task, path = await begin(mailbox(poll=0.1), make_ask())
-    folder.rename(folder.with_name("away"))  # events of the folder are lost
+async def test_a_folder_that_was_made_anew_is_looked_at(folder, make_ask, mailbox):
+    task, path = await begin(mailbox(), make_ask())
+    folder.rename(folder.with_name("away"))
     folder.mkdir()
     (folder / "answered").mkdir()
     answer_of(path).write_text('{"a": 1}')

@@ -101,7 +101,7 @@ def test_naming_a_model_imports_nothing_heavy(tmp_path):
         f"for spec in ('openai/gpt-4o', 'mailbox', 'scripted:{tmp_path}/s.json'):\n"
         "    try: make_responder(spec, state=Path('.'))\n"
         "    except Exception as error: assert 'pip install' in str(error), error\n"
-        "print({'litellm', 'llama_cpp', 'watchdog', 'tiktoken', 'numpy'} & set(sys.modules))"
+        "print({'litellm', 'llama_cpp', 'tiktoken', 'numpy'} & set(sys.modules))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],

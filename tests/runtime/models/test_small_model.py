@@ -61,7 +61,7 @@ def test_tokens_that_are_guessed_are_evaluated_as_if_they_came_one_by_one(model)
     )
     guessed = engine.tokens("Monday, Tuesday and more")
     rows = engine.feed(prompt, guessed)
-    one_by_one = [engine.feed([*prompt, *guessed[:at]]) for at in range(len(guessed) + 1)]
+    one_by_one = [engine.feed([*prompt, *guessed[:at]])[0] for at in range(len(guessed) + 1)]
     assert len(rows) == len(one_by_one)
     for row, alone in zip(rows, one_by_one, strict=True):
         assert row[alone.argmax()] > row.max() - 0.5  # a batch is rounded in another way than a single token
@@ -76,7 +76,7 @@ async def test_each_token_of_a_reply_that_copies_its_prompt_is_the_likely_one(mo
     prompt, written = engine.prompt(sent(ask)), engine.tokens(reply.text)
     assert len(written) > 40
     for at, token in enumerate(written):
-        logits = engine.feed(prompt + written[:at])
+        (logits,) = engine.feed(prompt + written[:at])
         assert logits.max() - logits[token] < 0.5  # a batch is rounded in another way than a single token
 
 

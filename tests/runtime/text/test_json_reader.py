@@ -19,6 +19,7 @@ FORGIVEN = [
     ('<think>maybe {"a": 2}? or "x" {</think>{"a": 1}', {"a": 1}),
     ('I could say {"a": 2} or {"a": oops\n</think>\n\n{"a": 1}', {"a": 1}),
     ('Let me think {"a": 2}.</thinking>{"a": 1}', {"a": 1}),
+    ('◁think▷maybe {"a": 2}◁/think▷{"a": 1}', {"a": 1}),
     ('{"a": "<think>{}</think>"}', {"a": "<think>{}</think>"}),
     ('{"a": "one\ntwo\tthree"}', {"a": "one\ntwo\tthree"}),
     ('{"a": [1, 2,], "b": {"c": 3,},}', {"a": [1, 2], "b": {"c": 3}}),

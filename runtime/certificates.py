@@ -1,4 +1,4 @@
-"""Which certificates a model's server may have: the usual ones, and those that settings or variables name."""
+"""Which certificates a server may have: the usual ones, and those that settings or variables name."""
 
 from __future__ import annotations
 
