@@ -40,6 +40,8 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
     delay: float = 0.0
     raw: bytes | None = None
+    parts: tuple[bytes, ...] = ()  # sent one after the other, `apart` seconds from each other
+    apart: float = 0.0
     drop: bool = False  # close the connection without an answer
     cut: bool = False  # close it in the middle of the answer
     calls: tuple[tuple[str, str], ...] = ()  # tool calls: name and arguments as JSON text
@@ -138,9 +140,9 @@ class LlmServer:
                 streams = (
                     answer.streams and answer.status == 200 and answer.raw is None and body.get("stream")
                 )
-                chunks = _chunks(answer, body) if streams else []
+                chunks = list(answer.parts) or (_chunks(answer, body) if streams else [])
                 content = b"".join(chunks)
-                if not streams:
+                if not chunks:
                     content = answer.raw if answer.raw is not None else _content(self.path, answer, body)
                 kind = "text/event-stream" if streams else "application/json"
                 try:
@@ -149,7 +151,8 @@ class LlmServer:
                         self.send_header(name, value)
                     self.send_header("Content-Length", str(len(content)))
                     self.end_headers()
-                    for seconds in (answer.think, answer.stall) if chunks else ():
+                    pauses = (answer.apart,) * len(chunks) if answer.parts else (answer.think, answer.stall)
+                    for seconds in pauses if chunks else ():
                         self.wfile.write(chunks.pop(0))
                         self.wfile.flush()
                         pause(seconds)

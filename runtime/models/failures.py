@@ -63,10 +63,10 @@ class ServerFault(Exception):
 
 
 class CutOff(ConnectionResetError):
-    """The connection ended before the reply did; `usage` is what has come of it."""
+    """The reply has no end; `usage` is what has come of it, `by_server` whether its server has ended it."""
 
-    def __init__(self, what: str, usage: Usage | None = None) -> None:
-        self.usage = usage
+    def __init__(self, what: str, usage: Usage | None = None, by_server: bool = False) -> None:
+        self.usage, self.by_server = usage, by_server
         super().__init__(what)
 
 

@@ -181,6 +181,8 @@ class OpenAI(Provider):
                     piece = await anext(pieces, None)
                 if piece is None:
                     break
+                if piece.startswith(b":") and not reader.begun:  # a comment: the server says that it works
+                    begun = time.monotonic()
                 reader.take(piece)
         except (_connections().httpx.TransportError, OSError):  # also a limit of time
             if not reader.complete:
@@ -190,6 +192,7 @@ class OpenAI(Provider):
         """The limit for the next piece of a reply; until the first one, that for all since `begun`."""
         first, idle = self.timeout.first_token, self.timeout.idle
         first += self.thinking_tokens / thinking.SPEED  # some servers are silent meanwhile
+        first = self.timeout.total if "stream" in self.left_out else first
         if reader.begun:
             return _limit(idle, f"the reply stalled within {idle:g} s")
         return _limit(begun + first - time.monotonic(), f"no reply began within {first:g} s")
@@ -223,12 +226,16 @@ class OpenAI(Provider):
         parts = {name: each for name, each in stream.items() if name not in self.left_out}
         if "stream" not in parts:
             parts.pop("stream_options", None)
-        return {**parts, **super().optional(ask, form)}
+        parts |= super().optional(ask, form)
+        own = self.endpoint is OWN or self.endpoint.local
+        if own and "tools" in parts and "tool_choice" not in self.left_out:
+            parts["tool_choice"] = "auto"  # what it means anyhow; llama-cpp-python shows no tools without it
+        return parts
 
     def form_of(self, ask: Ask) -> dict[str, Any]:
         """The schema of the reply if it is small, else any JSON object."""
         wanted = self.schema_of(ask)
-        if self.count(json.dumps(wanted)) > SCHEMA_TOKENS:
+        if "json_schema" in self.left_out or self.count(json.dumps(wanted)) > SCHEMA_TOKENS:
             return {"type": "json_object"}
         schema = {"name": "reply", "schema": wanted, "strict": False}
         return {"type": "json_schema", "json_schema": schema}

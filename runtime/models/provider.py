@@ -318,6 +318,8 @@ class Provider(Responder, ABC):
                 written = [_encodable(each) for each in json_form.conversation(ask.messages, ask.tools)]
             else:
                 written = self.dialect([_encodable(wire(each)) for each in ask.messages])
+                if "null" in self.left_out:
+                    written = [{**each, "content": each["content"] or ""} for each in written]
             return [_with_images(each, sees=self.sees) for each in written]
         said = [{"role": "system", "content": ask.system}, {"role": "user", "content": ask.user}]
         return [_encodable(each) for each in said]
@@ -346,7 +348,13 @@ class Provider(Responder, ABC):
 
     def parts(self, ask: Ask) -> list[str]:
         """The parts of this request that it can do without, in the order in which they are tried."""
-        sent = {*self.optional(ask, self.form_of(ask)), *self.caching(ask), "system"} - self.left_out
+        form = self.form_of(ask)
+        optional = self.optional(ask, form)
+        sent = {*optional, *self.caching(ask), "system"} - self.left_out
+        if "response_format" in optional and form and form["type"] == "json_schema":
+            sent.add("json_schema")
+        if self._declares(ask) and any(map(calls_of, ask.messages)) and "null" not in self.left_out:
+            sent.add("null")
         if self.sees and any(each.get("images") for each in ask.messages):
             sent.add("images")
         return [part for part in PARTS if part in sent]
@@ -442,8 +450,10 @@ class Provider(Responder, ABC):
                 f"{self._at}: the provider's filter withheld the reply; rephrase the task", cost
             )
         whole = answer.finish == "stop" or self._is_whole(ask, answer)
-        if answer.finish == "cut" and not whole:
-            raise CutOff("the stream ended in the middle of the reply", cost if answer.begun else None)
+        if answer.finish in ("cut", "broken") and not whole:
+            by_server = answer.finish == "broken" or not answer.begun
+            paid = cost if answer.begun else None
+            raise CutOff("the stream ended in the middle of the reply", paid, by_server)
         if not whole and _only_thought(answer, cost.completion_tokens, self.longest(ask)):
             raise OutOfThought(answer.tokens.thinking or self.count(answer.thinking), cost)
         return Reply(self._as_turn(ask, answer, text), self.name, cost, not whole)
