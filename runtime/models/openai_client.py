@@ -19,7 +19,7 @@ from kernel.asking.responder import Ask, Reply
 from runtime.models import dialects, thinking
 from runtime.models.answers import Reader
 from runtime.models.certificates import trusted
-from runtime.models.endpoints import ALIASES, ENDPOINTS, OWN
+from runtime.models.endpoints import ALIASES, ENDPOINTS, OWN, RESPONSES
 from runtime.models.provider import CACHE_KEY, CACHE_MARKS, SCHEMA_TOKENS, Provider
 from runtime.models.refusals import LIMITS
 from runtime.models.window import in_answer, in_props, in_table
@@ -231,6 +231,12 @@ class OpenAI(Provider):
         if own and "tools" in parts and "tool_choice" not in self.left_out:
             parts["tool_choice"] = "auto"  # what it means anyhow; llama-cpp-python shows no tools without it
         return parts
+
+    def other_way(self, words: str) -> str:
+        """The name by which litellm asks a server that has another API than chat completions."""
+        if not (self.api_base or "responses" in words):
+            return ""
+        return f"; if it has only the Responses API, write openai/{RESPONSES}{self.bare_model}"
 
     def form_of(self, ask: Ask) -> dict[str, Any]:
         """The schema of the reply if it is small, else any JSON object."""

@@ -503,6 +503,10 @@ class Provider(Responder, ABC):
             return bool(calls) and not any("bad" in each for each in calls)
         return bool(_object_in(text))
 
+    def other_way(self, words: str) -> str:
+        """What may help where a server knows no such model or address; "" if nothing is known."""
+        return ""
+
     @abstractmethod
     def form_of(self, ask: Ask) -> dict[str, Any] | None:
         """What the request says of the reply's form: a small schema, any JSON object, or nothing."""
@@ -622,7 +626,9 @@ class Provider(Responder, ABC):
                 f"{self._at}: the prompt is longer than the model's context ({text})"
             ) from None
         if status == 404 or "LLM Provider NOT provided" in text:
-            raise ConfigurationError(f"{self._at}: no such model or address ({text})") from None
+            raise ConfigurationError(
+                f"{self._at}: no such model or address ({text}){self.other_way(text)}"
+            ) from None
         if status in (400, 422) and FILTERED.search(words_of(error)):
             raise ProviderError(f"{self._at}: the provider's filter refuses the prompt ({text})") from None
         if is_read_wrongly(error):
