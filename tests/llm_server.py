@@ -44,6 +44,7 @@ class Answer:
     apart: float = 0.0
     drop: bool = False  # close the connection without an answer
     cut: bool = False  # close it in the middle of the answer
+    last: bool = False  # close it at the next request, without having said so
     calls: tuple[tuple[str, str], ...] = ()  # tool calls: name and arguments as JSON text
     think: float = 0.0  # seconds between the head of a stream and its first piece
     stall: float = 0.0  # seconds between its first two pieces
@@ -119,6 +120,7 @@ class LlmServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            spoiled = False
 
             def do_GET(self) -> None:
                 known = self.path in server.pages
@@ -132,7 +134,11 @@ class LlmServer:
             def do_POST(self) -> None:
                 length = int(self.headers.get("Content-Length", 0))
                 body = json.loads(self.rfile.read(length) or b"null")
+                if self.spoiled:
+                    self.close_connection = True
+                    return
                 answer = server._next(self.path, {k.lower(): v for k, v in self.headers.items()}, body)
+                self.spoiled = answer.last
                 pause(answer.delay)
                 if answer.drop:
                     self.close_connection = True

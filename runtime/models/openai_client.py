@@ -167,7 +167,10 @@ class OpenAI(Provider):
                     reader.take((await response.aread())[:LARGEST_ERROR])
             finally:
                 await response.aclose()
-        return self.reply_of(ask, reader.end(response.status_code), response.headers)
+            answer = reader.end(response.status_code)
+            if answer.finish in ("broken", "cut"):
+                await _hang_up(response)
+        return self.reply_of(ask, answer, response.headers)
 
     async def _follow(self, response: httpx.Response, reader: Reader, begun: float) -> None:
         """Read an answer until its end, or until the next piece takes too long.
@@ -258,6 +261,12 @@ async def _limit(seconds: float, what: str) -> AsyncGenerator[None]:
         if limit.expired():
             raise TimeoutError(what) from None
         raise
+
+
+async def _hang_up(response: httpx.Response) -> None:
+    """Close the connection of an answer without an end: its server does so, too, perhaps a moment later."""
+    if connection := response.extensions.get("network_stream"):
+        await connection.aclose()
 
 
 def _connections() -> Any:

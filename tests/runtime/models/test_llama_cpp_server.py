@@ -125,6 +125,13 @@ async def test_what_a_stream_does_not_say_is_said_in_one_piece(llm_server, model
     assert "stream" in llm_server.bodies[-1], "the prompt was at fault, and not the stream"
 
 
+@pytest.mark.parametrize("raw", [b"", said("It is", finish=None)], ids=["nothing", "a part"])
+async def test_the_connection_of_a_stream_that_broke_off_is_not_used_again(llm_server, model, turn, raw):
+    llm_server.queue(Answer(raw=raw, headers=STREAM, last=True))
+    llm_server.always(lambda body: whole("It is blue."))
+    assert json.loads((await model().answer(turn())).text)["text"] == "It is blue."
+
+
 async def test_a_reply_that_was_broken_off_for_another_client_is_no_reply(llm_server, model, turn):
     broken = streamed(said("It is", " bl", finish=None))
     llm_server.always(lambda body: broken if body.get("stream") else whole("It is blue."))
