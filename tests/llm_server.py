@@ -58,6 +58,7 @@ class LlmServer:
         self.requests: list[tuple[str, dict[str, str], Any]] = []  # path, headers, body
         self.times: list[float] = []
         self.pages: dict[str, Any] = {}  # what a GET of a path answers; 404 for others
+        self.page_delay = 0.0
         self.gets: list[str] = []
         self._queue: deque[Answer] = deque()
         self._otherwise: Callable[[Any], Answer] = lambda body: Answer(status=500)
@@ -123,6 +124,7 @@ class LlmServer:
             spoiled = False
 
             def do_GET(self) -> None:
+                pause(server.page_delay)
                 known = self.path in server.pages
                 raw = json.dumps(server.pages.get(self.path, {"error": {"message": "no such page"}})).encode()
                 self.send_response(200 if known else 404)

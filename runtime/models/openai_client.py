@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from kernel.asking.responder import Ask, Reply
+from runtime.addresses import is_loopback
 from runtime.models import dialects, thinking
 from runtime.models.answers import Reader
 from runtime.models.certificates import trusted
@@ -28,6 +29,8 @@ from runtime.secrets.known import secret_of
 if TYPE_CHECKING:
     import httpx
 
+FIRST_SECONDS = 1.0
+"""The longest that a call of a server on this machine waits for what is asked of its window meanwhile."""
 WINDOW_SECONDS = 5.0
 """The longest wait for each piece of a server's list of models."""
 ASKED_AGAIN = 86_400
@@ -104,6 +107,9 @@ class OpenAI(Provider):
         headers = await asyncio.to_thread(self._prepare)
         self._connected(headers)
         self.warm()
+        # llama-cpp-python ends a stream for any other request
+        if self._asked and self._asked.is_alive() and is_loopback(self.url):
+            await asyncio.to_thread(self._asked.join, FIRST_SECONDS)
 
     def _prepare(self) -> dict[str, str]:
         if self.url.startswith("https://"):

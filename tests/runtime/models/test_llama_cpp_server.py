@@ -162,6 +162,14 @@ async def test_a_server_that_says_that_it_works_is_waited_for(llm_server, model,
     assert llm_server.count == 1
 
 
+async def test_it_is_asked_for_its_window_before_the_call_that_this_would_break_off(llm_server, model, turn):
+    """Any request, also that for the list of models, ends the stream of another."""
+    llm_server.pages["/v1/models"] = {"data": [{"id": "m", "object": "model", "owned_by": "me"}]}
+    llm_server.page_delay = 0.2
+    llm_server.always(lambda body: whole(f"{len(llm_server.gets)} asked"))
+    assert json.loads((await model().answer(turn())).text)["text"] == "1 asked"
+
+
 async def test_a_null_content_that_is_refused_is_an_empty_one_from_then_on(llm_server, turn, tmp_path):
     def answer(body: Any) -> Answer:
         if any(each["content"] is None for each in body["messages"]):

@@ -109,6 +109,7 @@ async def test_two_clients_at_once_both_get_their_reply(model, make_ask):
 
 def test_a_run_ends_and_leaves_a_readable_document(model, tmp_path):
     put(tmp_path / "work", "notes.md", "The budget was raised to 42,000 euros.\n")
-    played = player(tmp_path / "work")([model(), Human()], "According to notes.md, how high is the budget?")
+    ladder, task = [model(), Human()], "According to notes.md, how high is the budget?"
+    played = player(tmp_path / "work")(ladder, task, settings={"calls": 3, "seconds": 400})
     assert played.result.spent["calls"] >= 1
     assert any(event.kind == "reply_delta" for event in played.events)
