@@ -235,11 +235,7 @@ class OpenAI(Provider):
         parts = {name: each for name, each in stream.items() if name not in self.left_out}
         if "stream" not in parts:
             parts.pop("stream_options", None)
-        parts |= super().optional(ask, form)
-        own = self.endpoint is OWN or self.endpoint.local
-        if own and "tools" in parts and "tool_choice" not in self.left_out:
-            parts["tool_choice"] = "auto"  # what it means anyhow; llama-cpp-python shows no tools without it
-        return parts
+        return {**parts, **super().optional(ask, form)}
 
     def other_way(self, words: str) -> str:
         """The name by which litellm asks a server that has another API than chat completions."""

@@ -21,10 +21,6 @@ PARTS = {
     "stream": re.compile(r"(?<!up)stream(?!_?option)"),
     "temperature": re.compile(r"temperature|sampling"),
     "images": re.compile(r"image|vision|multi-?_?modal|mmproj"),
-    "tool_choice": re.compile(
-        r"(?:unknown|unrecognized|unexpected|extra|unsupported_param).{0,60}tool_choice"
-        r"|tool_choice.{0,60}(?:unknown|unrecognized|unexpected|extra_|not_permitted)"
-    ),
     "tools": re.compile(r"tool|function_?call|functions_are_not"),
     "system": re.compile(
         r"developer_(?:instruction|role|message)|system_(?:role|message|instruction|prompt)"
@@ -34,7 +30,7 @@ PARTS = {
 }
 """Parts of a request that it can do without, in the order in which they are tried, and how a refusal names
 each, with `_` for blanks. `null` is an empty content beside calls, `json_schema` a form with a schema."""
-NARROW = ("null", "json_schema", "tool_choice")
+NARROW = ("null", "json_schema")
 """Parts whose refusal names wider ones, too: they are left out alone first."""
 AT_FAULT = re.compile(
     r"grammar|schema|response_format|json|guided|constrained|structured|jinja|template|roles_(?:must|are)"

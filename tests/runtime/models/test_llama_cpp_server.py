@@ -1,7 +1,7 @@
-"""The server of llama-cpp-python, as it is: what it was seen to answer, byte by byte, and one task with a model.
+"""The server of llama-cpp-python, as it is: what it was seen to answer, byte by byte.
 
-The bytes were taken from release 0.3.36 on loopback. It says errors in a stream by ending it, takes tools only
-with `tool_choice`, validates requests with the status 500, and ends the stream of one client for the next.
+The bytes were taken from release 0.3.36 on loopback. It says errors in a stream by ending it, validates
+requests with the status 500, and ends the stream of one client for any other request.
 """
 
 # ruff: noqa: E501 (what the server says)
@@ -254,19 +254,3 @@ async def test_a_template_that_takes_no_message_of_the_system_gets_none(llm_serv
     await responder.answer(make_ask())
     await responder.answer(make_ask())
     assert (responder.refused, llm_server.count) == ({"system"}, 4)
-
-
-async def test_tools_are_declared_as_ones_that_may_be_called(llm_server, model, turn):
-    """`chatml-function-calling` shows its model no tools unless a request says which ones it may call."""
-    llm_server.always(lambda body: streamed(said("It is blue.")))
-    await model().answer(turn())
-    assert llm_server.bodies[-1]["tool_choice"] == "auto"
-    await model(native=False).answer(turn())
-    assert "tool_choice" not in llm_server.bodies[-1]
-
-
-async def test_a_server_that_takes_no_choice_of_tools_gets_none(llm_server, model, turn):
-    words = "1 validation error: tool_choice: extra inputs are not permitted"
-    llm_server.always(lambda body: refusal(400, words) if "tool_choice" in body else whole("It is blue."))
-    await model().answer(turn())
-    assert "tools" in llm_server.bodies[-1]
