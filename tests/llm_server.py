@@ -40,8 +40,11 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
     delay: float = 0.0
     raw: bytes | None = None
+    parts: tuple[bytes, ...] = ()  # sent one after the other, `apart` seconds from each other
+    apart: float = 0.0
     drop: bool = False  # close the connection without an answer
     cut: bool = False  # close it in the middle of the answer
+    last: bool = False  # close it at the next request, without having said so
     calls: tuple[tuple[str, str], ...] = ()  # tool calls: name and arguments as JSON text
     think: float = 0.0  # seconds between the head of a stream and its first piece
     stall: float = 0.0  # seconds between its first two pieces
@@ -55,6 +58,7 @@ class LlmServer:
         self.requests: list[tuple[str, dict[str, str], Any]] = []  # path, headers, body
         self.times: list[float] = []
         self.pages: dict[str, Any] = {}  # what a GET of a path answers; 404 for others
+        self.page_delay = 0.0
         self.gets: list[str] = []
         self._queue: deque[Answer] = deque()
         self._otherwise: Callable[[Any], Answer] = lambda body: Answer(status=500)
@@ -117,8 +121,10 @@ class LlmServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            spoiled = False
 
             def do_GET(self) -> None:
+                pause(server.page_delay)
                 known = self.path in server.pages
                 raw = json.dumps(server.pages.get(self.path, {"error": {"message": "no such page"}})).encode()
                 self.send_response(200 if known else 404)
@@ -130,7 +136,11 @@ class LlmServer:
             def do_POST(self) -> None:
                 length = int(self.headers.get("Content-Length", 0))
                 body = json.loads(self.rfile.read(length) or b"null")
+                if self.spoiled:
+                    self.close_connection = True
+                    return
                 answer = server._next(self.path, {k.lower(): v for k, v in self.headers.items()}, body)
+                self.spoiled = answer.last
                 pause(answer.delay)
                 if answer.drop:
                     self.close_connection = True
@@ -138,9 +148,9 @@ class LlmServer:
                 streams = (
                     answer.streams and answer.status == 200 and answer.raw is None and body.get("stream")
                 )
-                chunks = _chunks(answer, body) if streams else []
+                chunks = list(answer.parts) or (_chunks(answer, body) if streams else [])
                 content = b"".join(chunks)
-                if not streams:
+                if not chunks:
                     content = answer.raw if answer.raw is not None else _content(self.path, answer, body)
                 kind = "text/event-stream" if streams else "application/json"
                 try:
@@ -149,7 +159,8 @@ class LlmServer:
                         self.send_header(name, value)
                     self.send_header("Content-Length", str(len(content)))
                     self.end_headers()
-                    for seconds in (answer.think, answer.stall) if chunks else ():
+                    pauses = (answer.apart,) * len(chunks) if answer.parts else (answer.think, answer.stall)
+                    for seconds in pauses if chunks else ():
                         self.wfile.write(chunks.pop(0))
                         self.wfile.flush()
                         pause(seconds)

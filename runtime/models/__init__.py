@@ -135,10 +135,12 @@ def _of_plugin(entry: EntryPoint, rest: str, tier: Tier, options: Mapping[str, A
 
 
 def _speaks_openai(spec: str, api_base: str | None) -> bool:
-    """Whether the model's server has OpenAI's protocol, so that litellm is not needed."""
-    from runtime.models.endpoints import ALIASES, ENDPOINTS
+    """Whether the model's server has OpenAI's chat completions, so that litellm is not needed."""
+    from runtime.models.endpoints import ALIASES, ENDPOINTS, RESPONSES
 
-    first, slash, _ = spec.partition("/")
+    first, slash, rest = spec.partition("/")
+    if rest.startswith(RESPONSES):
+        return False
     return ALIASES.get(first, first) in ENDPOINTS if slash else api_base is not None
 
 

@@ -20,8 +20,9 @@ from runtime.models.tool_calls import object_of
 from runtime.received import LIMIT, Unpacker
 from runtime.text import thoughts
 
-Finish = Literal["stop", "length", "filter", "cut"]
-"""How an answer ended: by itself, at the limit of tokens, by the provider's filter, or not at all."""
+Finish = Literal["stop", "length", "filter", "broken", "cut"]
+"""How an answer ended: by itself, at the limit of tokens, by the provider's filter, by a server that broke it
+off, or not at all."""
 OK = 200
 GZIP = b"\x1f\x8b\x08"
 SHOWN = 200
@@ -174,6 +175,7 @@ class Reader:
         self._last: dict[Any, _Call] = {}  # of each place
         self._choice: Any = None
         self._finish = ""
+        self._says_none = False  # whether pieces have said that this is not the end
         self._tokens = Tokens()
         self._fault: Fault | None = None
         self._accounted = False  # whether what was used has come by itself, as it does at the end
@@ -218,7 +220,7 @@ class Reader:
         )
         fault = self._fault or self._unread(answer, status == OK)
         if not OK <= status < 300:
-            fault = replace(fault or Fault(answer.text[:SHOWN]), status=status)
+            fault = (fault or Fault(answer.text[:SHOWN])).with_status(status)
         return replace(answer, fault=fault) if fault else answer
 
     def _ended(self) -> Finish:
@@ -227,8 +229,10 @@ class Reader:
             return "length"
         if _FILTERED.search(finish) and "malformed" not in finish:
             return "filter"
-        if self.complete or self._accounted:
+        if self._finish or self._accounted:
             return "stop"
+        if self._events.done:  # llama-cpp-python ends a stream so when another client asks for something
+            return "broken" if self._says_none else "stop"
         came = self._choice is not None or self._strange is not None
         in_one = self._events.kind == "json" or (not self._events.kind and came)
         return "stop" if in_one and not self._events.cut else "cut"
@@ -310,6 +314,7 @@ class Reader:
             self._say(message)
         if isinstance(text := choice.get("text"), str) and not piece and not message:
             self._say(text)
+        self._says_none = self._says_none or choice.get("finish_reason", "") is None
         for place in (choice, piece, event):
             for name in ("finish_reason", "finishReason", "stop_reason", "done_reason"):
                 if isinstance(said := place.get(name), str) and said:

@@ -13,7 +13,16 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from runtime.models.failures import Failure
-from runtime.models.refusals import AT_FAULT, FILTERED, KEY_REFUSED, NO_TOOLS_HERE, UNSUPPORTED, named_in
+from runtime.models.refusals import (
+    AT_FAULT,
+    FILTERED,
+    KEY_REFUSED,
+    NARROW,
+    NO_TOOLS_HERE,
+    PARTS,
+    UNSUPPORTED,
+    named_in,
+)
 
 if TYPE_CHECKING:
     from kernel.asking.responder import Ask
@@ -39,6 +48,7 @@ class Changes:
         self._tried: frozenset[str] = frozenset()
         self._once: frozenset[str] = frozenset()
         self._trials: list[frozenset[str]] | None = None
+        self._cut: Failure | None = None
 
     def blamed(self, error: Failure) -> Failure:
         """The error that is told: the refusal that began the trials, where they did not help."""
@@ -58,13 +68,29 @@ class Changes:
 
     def after(self, error: Failure) -> bool:
         """Whether the request is changed after this error, so that it is worth to send it at once."""
+        if error.by_server:
+            return self._ask_in_one_piece(error)
         changed = error.status in REFUSALS and self._changed(error)
         if not changed and error.status in REFUSALS:
             self.undo()
         return changed
 
+    def _ask_in_one_piece(self, error: Failure) -> bool:
+        """Leave out the stream, once: some servers end one for an error, or for another client."""
+        if self._cut or "stream" not in self._provider.parts(self._ask):
+            return False
+        self._cut, self._tried = error, frozenset({"stream"})
+        LEFT_OUT.set(self._once | self._tried)
+        self._ask.notify(
+            f"{self._provider.name}: the server broke its stream off; it is asked for the reply in one piece"
+        )
+        return True
+
     def _changed(self, error: Failure) -> bool:
         status, words = error.status, self._words(error)
+        if self._tried == {"stream"} and PARTS["stream"].search(words):
+            self._first = self._cut  # it has streams only
+            return False
         if self._left > 0 and self._provider.learn_lengths(self._ask, str(error)):
             self._left -= 1
             return True
@@ -74,11 +100,16 @@ class Changes:
         named = named_in(words) & set(sent)
         if status == 500:  # servers answer so to what they do not know
             tools = {"tools"} if NO_TOOLS_HERE.search(words) else set[str]()
-            named &= ({"response_format", "system"} if AT_FAULT.search(words) else set()) | tools | {"images"}
+            form = {"json_schema", "response_format", "system"} if AT_FAULT.search(words) else set[str]()
+            named &= form | tools | {"images", "null"}
+        if "cache_control" in named:  # a content in parts is no text either
+            named.discard("null")
+        if narrow := next((part for part in NARROW if part in named), ""):
+            named = {narrow}
         if named:
             self.undo()
             without_tools = NO_TOOLS_HERE.search(words) and "tools" in named
-            lasting = bool(without_tools or (status != 500 and UNSUPPORTED.search(words)))
+            lasting = bool(without_tools or "null" in named or (status != 500 and UNSUPPORTED.search(words)))
             if lasting or not named & OF_ONE_ASK:
                 self._provider.leave_out(named, self._ask, lasting=lasting)
             else:  # what it says may be about this picture, or this tool
@@ -92,6 +123,7 @@ class Changes:
     def _next_trial(self, error: Failure, sent: Sequence[str]) -> bool:
         if self._trials is None:
             self._first = error
+            sent = [part for part in sent if part != "json_schema"]
             single = [frozenset({part}) for part in sent] if self._provider.one_at_fault else []
             self._trials = [*single, frozenset(sent)] if sent else []
         self.undo()

@@ -40,5 +40,7 @@ ENDPOINTS: Mapping[str, Endpoint] = {
 """In the order in which their keys are looked for."""
 ALIASES: Mapping[str, str] = {"lmstudio": "lm_studio", "vllm": "hosted_vllm", "together": "together_ai"}
 """Short names of providers. The long ones are those of litellm's table of prices."""
+RESPONSES = "responses/"
+"""What stands before a model's name where litellm asks by OpenAI's Responses API: `openai/responses/m`."""
 OWN = Endpoint("")
 """A server whose address is in the settings."""

@@ -44,6 +44,7 @@ class Failure(Exception):
 
     `usage` is what it has cost, where that is known; `paid`: the provider may have processed the request
     although no answer arrived. An error answer costs nothing, nor does a server that was not reached.
+    `by_server`: the server itself has ended its reply too early.
     """
 
     def __init__(
@@ -55,10 +56,11 @@ class Failure(Exception):
         lost: bool = False,
         paid: bool = False,
         unreachable: bool = False,
+        by_server: bool = False,
     ) -> None:
         super().__init__(fault.words or f"the server answered with the status {fault.status}")
         self.fault, self.status, self.usage = fault, fault.status, usage
-        self.lost, self.paid, self.unreachable = lost, paid, unreachable
+        self.lost, self.paid, self.unreachable, self.by_server = lost, paid, unreachable, by_server
         self.pause = retry_after((headers or {}).get("retry-after"))
         """Seconds that the server wants to be left alone."""
 
@@ -95,9 +97,9 @@ class OutOfThought(Exception):
         super().__init__(f"its thinking took all of its {tokens} tokens")
 
 
-def cut_off(what: str, usage: Usage | None = None) -> Failure:
-    """The connection ended before the reply did; `usage` is what has come of it."""
-    return Failure(Fault(what), usage=usage, lost=True, paid=True)
+def cut_off(what: str, usage: Usage | None = None, *, by_server: bool = False) -> Failure:
+    """The reply has no end; `usage` is what has come of it."""
+    return Failure(Fault(what), usage=usage, lost=True, paid=True, by_server=by_server)
 
 
 def failure_of(error: Exception) -> Failure:

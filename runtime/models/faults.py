@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import unescape
 from typing import Any, cast
 
@@ -16,6 +16,8 @@ LONGEST_WORDS = 600
 """Characters of a server's message that are kept."""
 LARGEST_HEAD = 4_000
 """Characters of a web page in which its title is looked for."""
+REFUSED = 422
+"""The status of a request that cannot be processed."""
 NO_STATUS = 0
 """The status of a fault that does not pass by itself, where the server gives none."""
 _WORDS = ("message", "error_message", "error_msg", "msg", "detail", "error_description", "status_msg")
@@ -33,6 +35,8 @@ _PASSES = re.compile(
     r"|internal|server.?(?:had an )?error|bad.?gateway|upstream|connection|api_error",
     re.IGNORECASE,
 )
+_REFUSES = re.compile(r"\b\d+ validation errors?\b|invalid_request_error", re.IGNORECASE)
+"""What servers say of a request that they refuse, also where the status is that of a fault of their own."""
 _TITLE = re.compile(r"<(title|h1)\b[^>]*>(.*?)</\1", re.IGNORECASE | re.DOTALL)
 _HIDDEN = re.compile(r"<(script|style)\b.*?(?:</\1|$)", re.IGNORECASE | re.DOTALL)
 _TAG = re.compile(r"<[^<>]*>")
@@ -48,6 +52,11 @@ class Fault:
     wrote: str = ""  # what the model wrote, where the server could not read it
     unread: bool = False  # the answer is no such message: it cannot be read
     facts: Mapping[str, Any] | None = None  # the members of the error
+
+    def with_status(self, status: int) -> Fault:
+        """This fault with the status of its answer, unless its words say that it is a refusal."""
+        refuses = status == 500 and _REFUSES.search(f"{self.kind} {self.words}")
+        return replace(self, status=REFUSED if refuses else status)
 
 
 def fault_in(value: Mapping[str, Any]) -> Fault | None:

@@ -71,6 +71,8 @@ def read_turn(text: str) -> str:
             return called
         return text if "{" in text or not text.strip() else turn_text((), text)
     if "calls" not in data and (one := _called(data)):
+        if called:
+            return called
         data = {"calls": [one]}
     if not {"calls", "text"} & data.keys():
         return text
@@ -90,17 +92,20 @@ def turn_in(text: str, tools: Sequence[Mapping[str, Any]]) -> str:
     """
     names = {tool["function"]["name"] for tool in tools}
     said = turn_text((), text)
+    marked = calls_in(text)
     if _ALONE.fullmatch(text.strip()):
         try:
             read = json.loads(read_turn(text.strip()))
         except ValueError:
             return said
         called = read.get("calls") if isinstance(read, dict) else None
+        if marked and len(marked.calls) > len(called or ()):
+            called = (read := json.loads(turn_text(marked.calls, marked.before)))["calls"]
         return to_json(read) if called and all(each["tool"] in names for each in called) else said
-    marked = calls_in(text)
     if not marked:
         return said
     declared = all(lenient.tool_name(call.name) in names for call in marked.calls)
+    declared = declared and (marked.marked or marked.ends or not marked.before)
     if marked.calls and (declared or (marked.ends and marked.opened)):
         return turn_text(marked.calls, marked.before)
     if marked.opened and not marked.calls:

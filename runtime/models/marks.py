@@ -29,7 +29,8 @@ _OPENER = re.compile(
     r"<(?:\w+:|｜DSML｜)?(?:function|invoke)(?:=|\s+name=)[\"']?(?P<name>[^\s\"'<>={]{1,80})[\"']?\s*(?:>|(?=\{))"
     r"|<(?:\w+:|｜DSML｜)?(?:tool_calls?|function_calls?|functioncall|TOOLCALL|start_function_call)>"
     r"|<\|tool_calls?\|?>|<\|plugin\|>|<\|START_ACTION\|>|<\|python_tag\|>|\[TOOL_CALLS\]|\bfunctools(?=\[)"
-    r"|<[｜|]tool[▁_]calls?(?:_section)?[▁_]begin[｜|]>|```tool_(?:code|call)\b|\A\s*(?=\[)",
+    r"|<[｜|]tool[▁_]calls?(?:_section)?[▁_]begin[｜|]>|```tool_(?:code|call)\b|\A\s*(?=\[)"
+    r"|(?m:^)[ \t]*(?=\{\{?\s*\"name\"\s*:\s*\"[^\"\n]{1,80}\"\s*,\s*\"(?:arguments|parameters)\"\s*:)",
 )
 _NAMED = re.compile(
     rf"(?:function\s*{_SEP})?\s*(?:call:)?(?P<name>[A-Za-z_][\w.:/-]{{0,79}})\s*"
@@ -61,12 +62,13 @@ class Marked:
     before: str  # what the model says before them
     ends: bool  # whether nothing else follows them
     opened: bool  # whether a line begins with a mark
+    marked: bool  # whether they have a mark, and do not stand alone
 
 
 def calls_in(text: str) -> Marked | None:
     """The calls that are marked in a text; None if it has no mark."""
     calls: list[Call] = []
-    first, end, opened = -1, 0, False
+    first, end, opened, marked = -1, 0, False, False
     for _ in range(MOST_MARKS):
         if not (mark := _OPENER.search(text, end)):
             break
@@ -74,7 +76,7 @@ def calls_in(text: str) -> Marked | None:
         if _quoted(text, mark.start(), mark[0]):
             continue
         found, after = _read(text, mark)
-        bare = not mark[0].strip()  # a list alone is a mark only if it has calls
+        bare = not mark[0].strip()  # a list or an object alone is a mark only if it has calls
         if bare and not found:
             continue
         if first < 0:
@@ -82,11 +84,12 @@ def calls_in(text: str) -> Marked | None:
             line = text[text.rfind("\n", 0, first) + 1 : first]
             opened = not line.strip() and not bare
         calls += found
+        marked = marked or not bare
         end = max(after, end)
     if first < 0:
         return None
     ends = _TAIL.fullmatch(text, end) is not None
-    return Marked(tuple(calls), text[:first].strip(), ends, opened)
+    return Marked(tuple(calls), text[:first].strip(), ends, opened, marked)
 
 
 def _quoted(text: str, at: int, mark: str) -> bool:
@@ -129,10 +132,12 @@ def _objects(text: str, at: int) -> tuple[list[Call], int]:
     """The calls of an object or a list, and of those that follow it directly."""
     calls: list[Call] = []
     while text[at : at + 1] in ("{", "["):
+        twice = text.startswith("{{", at)  # so the template of Qwen2.5 shows an object
         try:
-            value, end = json.JSONDecoder(strict=False).raw_decode(text, at)
+            value, end = json.JSONDecoder(strict=False).raw_decode(text, at + twice)
         except (ValueError, RecursionError):
             break
+        end += twice and text.startswith("}", end)
         found = [_call(each) for each in (cast(list[Any], value) if isinstance(value, list) else [value])]
         if not all(found):
             break

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from kernel.asking.responder import Ask, Reply
+from runtime.addresses import is_loopback
 from runtime.certificates import trusted
 from runtime.models import thinking
 from runtime.models.answers import Reader
-from runtime.models.endpoints import ALIASES, ENDPOINTS, OWN
+from runtime.models.endpoints import ALIASES, ENDPOINTS, OWN, RESPONSES
 from runtime.models.provider import CACHE_KEY, CACHE_MARKS, Provider
 from runtime.models.window import in_answer, in_props, in_table
 from runtime.secrets.known import secret_of
@@ -26,6 +27,8 @@ from runtime.secrets.known import secret_of
 if TYPE_CHECKING:
     import httpx
 
+FIRST_SECONDS = 1.0
+"""The longest that a call of a server on this machine waits for what is asked of its window meanwhile."""
 WINDOW_SECONDS = 5.0
 """The longest wait for each piece of a server's list of models."""
 ASKED_AGAIN = 86_400
@@ -88,6 +91,9 @@ class OpenAI(Provider):
         headers = await asyncio.to_thread(self._prepare)
         self._connected(headers)
         self.warm()
+        # llama-cpp-python ends a stream for any other request
+        if self._asked and self._asked.is_alive() and is_loopback(self.url):
+            await asyncio.to_thread(self._asked.join, FIRST_SECONDS)
 
     def _prepare(self) -> dict[str, str]:
         if self.url.startswith("https://"):
@@ -151,7 +157,10 @@ class OpenAI(Provider):
                     reader.take((await response.aread())[:LARGEST_ERROR])
             finally:
                 await response.aclose()
-        return self.reply_of(ask, reader.end(response.status_code), response.headers)
+            answer = reader.end(response.status_code)
+            if answer.finish in ("broken", "cut"):
+                await _hang_up(response)
+        return self.reply_of(ask, answer, response.headers)
 
     async def _follow(self, response: httpx.Response, reader: Reader, begun: float) -> None:
         """Read an answer until its end, or until the next piece takes too long.
@@ -165,6 +174,8 @@ class OpenAI(Provider):
                     piece = await anext(pieces, None)
                 if piece is None:
                     break
+                if piece.startswith(b":") and not reader.begun:  # a comment: the server says that it works
+                    begun = time.monotonic()
                 reader.take(piece)
         except (_connections().httpx.TransportError, OSError):  # also a limit of time
             if not reader.complete:
@@ -174,6 +185,7 @@ class OpenAI(Provider):
         """The limit for the next piece of a reply; until the first one, that for all since `begun`."""
         first, idle = self.timeout.first_token, self.timeout.idle
         first += self.thinking_tokens / thinking.SPEED  # some servers are silent meanwhile
+        first = self.timeout.total if "stream" in self.left_out else first
         if reader.begun:
             return _limit(idle, f"the reply stalled within {idle:g} s")
         return _limit(begun + first - time.monotonic(), f"no reply began within {first:g} s")
@@ -195,6 +207,12 @@ class OpenAI(Provider):
         without = self.left_out | {CACHE_MARKS} | ({"stream_options"} if "stream" in self.left_out else set())
         return {name: each for name, each in stream.items() if name not in without} | super().optional(ask)
 
+    def other_way(self, words: str) -> str:
+        """The name by which litellm asks a server that has another API than chat completions."""
+        if not (self.api_base or "responses" in words):
+            return ""
+        return f"; if it has only the Responses API, write openai/{RESPONSES}{self.bare_model}"
+
 
 @asynccontextmanager
 async def _limit(seconds: float, what: str) -> AsyncGenerator[None]:
@@ -207,6 +225,12 @@ async def _limit(seconds: float, what: str) -> AsyncGenerator[None]:
         if limit.expired():
             raise TimeoutError(what) from None
         raise
+
+
+async def _hang_up(response: httpx.Response) -> None:
+    """Close the connection of an answer without an end: its server does so, too, perhaps a moment later."""
+    if connection := response.extensions.get("network_stream"):
+        await connection.aclose()
 
 
 def _connections() -> Any:

@@ -317,6 +317,8 @@ class Provider(Responder, ABC):
             else:
                 sent_as = [_encodable(wire(each)) for each in ask.messages]
                 written = dialects.native(sent_as, self.model, self.way)
+                if "null" in self.left_out:
+                    written = [{**each, "content": each["content"] or ""} for each in written]
             return [_with_images(each, sees=self.sees) for each in written]
         said = [{"role": "system", "content": ask.system}, {"role": "user", "content": ask.user}]
         return [_encodable(each) for each in said]
@@ -343,7 +345,12 @@ class Provider(Responder, ABC):
 
     def parts(self, ask: Ask) -> list[str]:
         """The parts of this request that it can do without, in the order in which they are tried."""
-        sent = {*self.optional(ask), *self.caching(ask), "system"} - self.left_out
+        optional = self.optional(ask)
+        sent = {*optional, *self.caching(ask), "system"} - self.left_out
+        if optional.get("response_format", ANY_OBJECT)["type"] == "json_schema":
+            sent.add("json_schema")
+        if self._declares(ask) and _has_calls(ask) and "null" not in self.left_out:
+            sent.add("null")
         if self.sees and any(each.get("images") for each in ask.messages):
             sent.add("images")
         return [part for part in PARTS if part in sent]
@@ -440,8 +447,10 @@ class Provider(Responder, ABC):
                 f"{self._at}: the provider's filter withheld the reply; rephrase the task", cost
             )
         whole = answer.finish == "stop" or self._is_whole(ask, answer)
-        if answer.finish == "cut" and not whole:
-            raise cut_off("the stream ended in the middle of the reply", cost if answer.begun else None)
+        if answer.finish in ("cut", "broken") and not whole:
+            by_server = answer.finish == "broken" or not answer.begun
+            paid = cost if answer.begun else None
+            raise cut_off("the stream ended in the middle of the reply", paid, by_server=by_server)
         if not whole and _only_thought(answer, cost.completion_tokens, self.longest(ask)):
             raise OutOfThought(answer.tokens.thinking or self.count(answer.thinking), cost)
         return Reply(self._as_turn(ask, answer, text), self.name, cost, not whole)
@@ -491,10 +500,14 @@ class Provider(Responder, ABC):
             return bool(calls) and not any("bad" in each for each in calls)
         return bool(_object_in(text))
 
+    def other_way(self, words: str) -> str:
+        """What may help where a server knows no such model or address; "" if nothing is known."""
+        return ""
+
     def form_of(self, ask: Ask) -> dict[str, Any] | None:
         """What the request says of the reply's form: a small schema, any JSON object, or nothing."""
         wanted = self.schema_of(ask)
-        if self.count(json.dumps(wanted)) > SCHEMA_TOKENS:
+        if "json_schema" in self.left_out or self.count(json.dumps(wanted)) > SCHEMA_TOKENS:
             return ANY_OBJECT
         schema = {"name": "reply", "schema": wanted, "strict": False}
         return {"type": "json_schema", "json_schema": schema}
@@ -601,7 +614,9 @@ class Provider(Responder, ABC):
                 f"{self._at}: the provider refused the key ({text}); {fix} and run `fractal resume`"
             ) from None
         if status == 404:
-            raise ConfigurationError(f"{self._at}: no such model or address ({text})") from None
+            raise ConfigurationError(
+                f"{self._at}: no such model or address ({text}){self.other_way(text)}"
+            ) from None
         why = ""
         if error.too_long:
             why = f"the prompt is longer than the model's context ({text})"

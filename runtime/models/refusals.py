@@ -6,6 +6,11 @@ import re
 from dataclasses import dataclass
 
 PARTS = {
+    "null": re.compile(
+        r"content.{0,80}?(?:<nil>|(?:null|none)(?![a-z])|(?:valid|be_a|to_be_a)_string|is_(?:a_)?required)"
+        r"|(?:missing|invalid)_['\"`]?content['\"`]?(?:_type)?(?!_filter)|nonetype"
+    ),
+    "json_schema": re.compile(r"(?:should|must)_be.{0,40}json_object|one_of.{0,60}json_object"),
     "response_format": re.compile(
         r"response_?format|json_?mode|json_?schema|json_?object|structured_?output|grammar|xgrammar"
         r"|guided|constrained|schema|generate_json|json_validate"
@@ -20,11 +25,17 @@ PARTS = {
     "system": re.compile(
         r"developer_(?:instruction|role|message)|system_(?:role|message|instruction|prompt)"
         r"|(?:role|roles?:?)_['\"`]?(?:system|developer)|['\"`](?:system|developer)['\"`]|roles_must_alternate"
+        r"|user_and_assistant_roles"
     ),
 }
 """Parts of a request that it can do without, in the order in which they are tried, and how a refusal names
-each, with `_` for blanks."""
-AT_FAULT = re.compile(r"grammar|schema|response_format|json|guided|constrained|structured|jinja|template")
+each, with `_` for blanks. `null` is an empty content beside calls, `json_schema` a form with a schema."""
+NARROW = ("null", "json_schema")
+"""Parts whose refusal names wider ones, too: they are left out alone first."""
+AT_FAULT = re.compile(
+    r"grammar|schema|response_format|json|guided|constrained|structured|jinja|template|roles_(?:must|are)"
+    r"|system_role"
+)
 """What a server says of a form that it cannot work with, where the status is that of a fault of its own."""
 UNSUPPORTED = re.compile(
     r"(?:not|n't)_(?:currently_|yet_)?(?:support|enabled|permitted|allowed|available|accept)|no_support"

@@ -164,6 +164,24 @@ MESSAGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         ),
         ONE,
     ),
+    # llama-cpp-python takes the tags of Qwen2.5 away, whose template shows the object in two pairs of braces
+    "Qwen without its tags": (
+        text(f'{{{{"name": "read", "arguments": {A}}}}}\n{{{{"name": "read", "arguments": {B}}}}}'),
+        TWO,
+    ),
+    "Qwen without its tags, one": (text(f'\n{{{{"name": "read", "arguments": {A}}}}}\n'), ONE),
+    "Hermes with two pairs of braces": (
+        text(f'<tool_call>\n{{{{"name": "read", "arguments": {A}}}}}\n</tool_call>'),
+        ONE,
+    ),
+    "objects alone": (
+        text(f'{{"name": "read", "arguments": {A}}}\n{{"name": "read", "arguments": {B}}}'),
+        TWO,
+    ),
+    "an object behind words": (
+        text(f'I look.\n\n{{"name": "read", "arguments": {A}}}'),
+        {"calls": [CALL], "text": "I look."},
+    ),
     "DeepSeek": (text(DEEPSEEK), ONE),
     "DeepSeek 3.1": (
         text(

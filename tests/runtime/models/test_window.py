@@ -128,9 +128,7 @@ def test_llama_cpps_server_says_in_its_props_with_how_much_it_was_started(llm_se
     assert model.window == 4096
 
 
-async def test_a_server_is_asked_at_the_first_call_and_nobody_waits(
-    llm_server: LlmServer, make_ask: Callable[..., Ask]
-):
+async def test_a_server_is_asked_once_at_the_first_call(llm_server: LlmServer, make_ask: Callable[..., Ask]):
     llm_server.pages["/v1/models"] = listing(max_model_len=16384)
     llm_server.always(lambda body: Answer())
     model = OpenAI("openai/m", api_base=llm_server.url)
