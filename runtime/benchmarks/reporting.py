@@ -17,9 +17,9 @@ from kernel.document.frontmatter import NAME
 from kernel.errors import FractalError, UsageError
 from runtime import locks
 from runtime.benchmarks.bench import Bench, machine
+from runtime.http_transport import transport
 from runtime.received import ACCEPTED, TooLarge, held
 from runtime.secrets.known import secret_of
-from runtime.ways import ways
 
 EVERY = 5.0
 """Seconds between two heartbeats, and between two questions for work."""
@@ -62,7 +62,7 @@ class Reporter:
             headers=headers | ACCEPTED,
             timeout=10,
             event_hooks={"response": [held]},
-            transport=ways(httpx),
+            transport=transport(httpx),
         )
 
     async def beat(self, values: Mapping[str, Any]) -> None:

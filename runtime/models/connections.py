@@ -15,9 +15,9 @@ import httpx  # noqa: E402
 
 from kernel.errors import ConfigurationError  # noqa: E402
 from runtime import addresses  # noqa: E402
+from runtime.http_transport import transport  # noqa: E402
 from runtime.received import ACCEPTED, held, hold  # noqa: E402
 from runtime.secrets.redaction import redact  # noqa: E402
-from runtime.ways import ways  # noqa: E402
 
 WHOLE = "/chat/completions"
 """What some people add to the address of a server: the path of its requests."""
@@ -49,7 +49,7 @@ def bare_client() -> httpx.AsyncClient:
     """A client for another library, which says where and what it sends."""
     hooks = {"response": [held]}
     return httpx.AsyncClient(
-        headers=ACCEPTED, event_hooks=hooks, follow_redirects=True, transport=ways(httpx)
+        headers=ACCEPTED, event_hooks=hooks, follow_redirects=True, transport=transport(httpx)
     )
 
 
@@ -69,7 +69,7 @@ def _settings(
                 request.headers.pop(name, None)
 
     given = {"base_url": base, "params": params, "headers": {**headers, **ACCEPTED}}
-    return {**given, "transport": ways(httpx, bundle)}, leave_out
+    return {**given, "transport": transport(httpx, bundle)}, leave_out
 
 
 def base_of(address: str) -> tuple[httpx.URL, httpx.QueryParams]:

@@ -32,11 +32,11 @@ def new_from(messages: Sequence[Message]) -> int:
     return said[-1] + 1 if said else 0
 
 
-def native(messages: Sequence[Message], model: str, way: str) -> Messages:
+def native(messages: Sequence[Message], model: str, gateway: str) -> Messages:
     """A conversation with native calls, as a model and the server or library on the way to it want it."""
-    if way == "gemini" and not _OLD_GEMINI.search(model):
+    if gateway == "gemini" and not _OLD_GEMINI.search(model):
         return signed(messages)
-    if way == "litellm" and "gemini" in model:
+    if gateway == "litellm" and "gemini" in model:
         return once(messages)
     return mistral(messages) if _MISTRAL.search(model) else list(map(dict, messages))
 

@@ -17,10 +17,10 @@ from kernel.asking.responder import Usage
 from kernel.document.amounts import clamped
 from kernel.document.escaping import to_json
 from kernel.errors import explained
+from runtime.http_transport import cause
 from runtime.models.faults import Fault, fault_in
 from runtime.models.refusals import length_in
 from runtime.secrets.redaction import redact
-from runtime.ways import cause
 
 LONGEST_REQUESTED = 3600.0  # seconds that a provider can make this process wait
 TOO_MANY = 429

@@ -16,13 +16,13 @@ from typing import Any
 
 from kernel.asking.responder import Ask, Reply
 from kernel.errors import ConfigurationError, FractalError, ProviderError
+from runtime.http_transport import BUNDLE, cause, transport
 from runtime.models.answers import whole_answer
 from runtime.models.prices import LOCAL_PROVIDERS
 from runtime.models.provider import ANY_OBJECT, KEYS, Provider
 from runtime.models.window import Window
 from runtime.received import ACCEPTED, held
 from runtime.secrets.known import secret_of
-from runtime.ways import BUNDLE, cause, ways
 
 OLLAMA_CONTEXT = 8192  # Ollama silently truncates longer prompts, so the size is set and checked
 
@@ -30,7 +30,7 @@ OLLAMA_CONTEXT = 8192  # Ollama silently truncates longer prompts, so the size i
 class LiteLLM(Provider):
     """One model of a provider or a server, called through litellm."""
 
-    way = "litellm"
+    gateway = "litellm"
 
     def __init__(self, model: str, *, native: bool | None = None, **settings: Any) -> None:
         """Name a model. The other settings are those of `Provider`.
@@ -136,11 +136,11 @@ def _litellm() -> ModuleType:
 
 
 def _own_clients(handler: Any) -> None:
-    """Let the clients of this class go our ways, and bound their answers: litellm has no setting for that."""
+    """Give the clients of this class our transport, and bound their answers: litellm has no setting for that."""
     make: Any = handler.create_client
 
     def create_client(self: Any, *args: Any, **kwargs: Any) -> Any:
-        self.transport = self.transport or ways(import_module("httpx"))
+        self.transport = self.transport or transport(import_module("httpx"))
         client = make(self, *args, **kwargs)
         client.headers.update(ACCEPTED)
         hooks = client.event_hooks

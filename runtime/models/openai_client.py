@@ -56,7 +56,7 @@ class OpenAI(Provider):
         provider = ALIASES.get(first, first) if slash else "openai"
         known, own = ENDPOINTS[provider], settings.get("api_base")
         self.endpoint = OWN if own and not known.local else known
-        self.way = "" if self.endpoint is OWN else provider
+        self.gateway = "" if self.endpoint is OWN else provider
         self._key = known.key  # also for an address of one's own: no other provider's key is sent there
         name = f"{provider}/{rest}" if slash else model
         super().__init__(name, **{"name": model, "tools": native, **settings})

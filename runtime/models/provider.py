@@ -28,6 +28,7 @@ from kernel.document.escaping import to_json
 from kernel.errors import ConfigurationError, FractalError, ProviderError, ReplyError
 from runtime import addresses
 from runtime.addresses import is_loopback
+from runtime.http_transport import cause
 from runtime.models import dialects, json_form, thinking
 from runtime.models.answers import Answer, encodable
 from runtime.models.changes import LEFT_OUT, Changes
@@ -61,7 +62,6 @@ from runtime.received import LIMIT, TooLarge, of_reply
 from runtime.secrets.known import learn_secrets, secret_of
 from runtime.secrets.redaction import redact
 from runtime.text.json_reader import read_reply
-from runtime.ways import cause
 from runtime.workspace.settings import Timeouts
 
 ANY_OBJECT = {"type": "json_object"}
@@ -105,7 +105,7 @@ OLLAMA = 11434
 class Provider(Responder, ABC):
     """One model of a provider or a server."""
 
-    way = ""
+    gateway = ""
     """The server or library that wants a conversation in a way of its own: gemini, openrouter, litellm."""
 
     def __init__(
@@ -307,7 +307,7 @@ class Provider(Responder, ABC):
         written = self.conversation(ask)
         written = dialects.without_system(written) if "system" in self.left_out else written
         marks = CACHE_MARKS in self.caching(ask)
-        return dialects.marked(written, in_results=self.way == "openrouter") if marks else written
+        return dialects.marked(written, in_results=self.gateway == "openrouter") if marks else written
 
     def conversation(self, ask: Ask) -> list[dict[str, Any]]:
         """The messages. A server that takes no native calls gets calls and tools in words."""
@@ -316,7 +316,7 @@ class Provider(Responder, ABC):
                 written = [_encodable(each) for each in json_form.conversation(ask.messages, ask.tools)]
             else:
                 sent_as = [_encodable(wire(each)) for each in ask.messages]
-                written = dialects.native(sent_as, self.model, self.way)
+                written = dialects.native(sent_as, self.model, self.gateway)
                 if "null" in self.left_out:
                     written = [{**each, "content": each["content"] or ""} for each in written]
             return [_with_images(each, sees=self.sees) for each in written]

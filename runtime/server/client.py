@@ -18,10 +18,10 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from kernel.errors import FractalError
+from runtime.http_transport import transport
 from runtime.received import ACCEPTED, TooLarge, hold
 from runtime.server import schemas
 from runtime.server.run_schemas import RunPage, RunState, Seen
-from runtime.ways import ways
 
 M = TypeVar("M", bound=BaseModel)
 LARGEST = 64_000_000
@@ -53,7 +53,7 @@ class Client:
         headers |= {"user-agent": name} if name else {}
         hooks = {"response": [_held, _raise_refusal]}
         self._http = httpx.Client(
-            base_url=url, headers=headers, timeout=timeout, event_hooks=hooks, transport=ways(httpx)
+            base_url=url, headers=headers, timeout=timeout, event_hooks=hooks, transport=transport(httpx)
         )
 
     def __enter__(self) -> Client:

@@ -19,10 +19,10 @@ from urllib.parse import parse_qs, urlsplit
 from kernel import disk
 from kernel.errors import ConfigurationError
 from runtime import found_files, user_files
+from runtime.http_transport import transport
 from runtime.mcp.client.configured import Entry
 from runtime.received import ACCEPTED, hold
 from runtime.secrets.known import learn_secret
-from runtime.ways import ways
 
 if TYPE_CHECKING:
     from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
@@ -235,7 +235,7 @@ def _client(**settings: Any) -> Any:
 
     headers = {**ACCEPTED, **settings.pop("headers", {})}
     hooks = {"response": [bound]}
-    return httpx2.AsyncClient(headers=headers, event_hooks=hooks, transport=ways(httpx2), **settings)
+    return httpx2.AsyncClient(headers=headers, event_hooks=hooks, transport=transport(httpx2), **settings)
 
 
 def _provider(entry: Entry, kept: Kept, address: str, redirect: Any, answer: Any) -> Any:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.document.texts import Pieces
 from kernel.errors import ConfigurationError
+from runtime.http_transport import transport
 from runtime.mcp.client import login
 from runtime.mcp.client.configured import Entry
 from runtime.mcp.client.mending import mend_body, message_of
@@ -26,7 +27,6 @@ from runtime.received import TooLarge, hold
 from runtime.sandbox.sandbox import Lasting
 from runtime.secrets.redaction import redact
 from runtime.text.terminal import neutralise
-from runtime.ways import ways
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
@@ -300,7 +300,7 @@ class Address:
             timeout=timeout or httpx2.Timeout(CONNECT_SECONDS, read=SILENT_SECONDS),
             auth=auth,
             event_hooks={"response": [self._look]},
-            transport=ways(httpx2),
+            transport=transport(httpx2),
         )
 
     async def _look(self, response: Any) -> None:

@@ -1,4 +1,4 @@
-"""The way of a request: directly or through a proxy, and with which certificates. All clients go it.
+"""The HTTP transport of all clients: directly or through a proxy, and with which certificates.
 
 It works with `httpx` and with packages that have its interface, and imports none of them.
 """
@@ -24,7 +24,7 @@ BUNDLE: ContextVar[str] = ContextVar("BUNDLE", default="")
 _E = TypeVar("_E", bound=BaseException)
 
 
-def ways(package: Any, bundle: str | None = None) -> Any:
+def transport(package: Any, bundle: str | None = None) -> Any:
     """A transport for the clients of `package`: `httpx`, or one with its interface.
 
     It sends each request directly or through the proxy that the environment names for its address. What
@@ -43,7 +43,7 @@ def ways(package: Any, bundle: str | None = None) -> Any:
             pools[way] = kind(verify=verify, proxy=through, trust_env=False)
         return pools[way]
 
-    class Ways(package.AsyncBaseTransport, package.BaseTransport):
+    class Transport(package.AsyncBaseTransport, package.BaseTransport):
         async def handle_async_request(self, request: Any) -> Any:
             proxy = proxy_for(str(request.url))
             with _explained(request, proxy, package.TransportError):
@@ -62,7 +62,7 @@ def ways(package: Any, bundle: str | None = None) -> Any:
             for each in pools.values():
                 each.close()
 
-    return Ways()
+    return Transport()
 
 
 @contextmanager
