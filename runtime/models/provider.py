@@ -31,10 +31,10 @@ from runtime.addresses import is_loopback
 from runtime.http_transport import cause
 from runtime.models import dialects, json_form, thinking
 from runtime.models.answers import Answer, encodable
-from runtime.models.leaving_out import LEFT_OUT, Changes
 from runtime.models.failures import Failure, OutOfThought, cut_off, failure_of
 from runtime.models.faults import Fault
 from runtime.models.keys import command_words, headers_of, printed_key
+from runtime.models.leaving_out import LEFT_OUT, Changes
 from runtime.models.prices import (
     LOCAL_PROVIDERS,
     NOTHING,
