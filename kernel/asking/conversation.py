@@ -50,7 +50,7 @@ HANDS: Mapping[str, tuple[str, ...]] = {
 }
 """The tools that are declared, with the arguments that are. All else is reached by `use`."""
 _LINES = {
-    "read": "text of a file, at most {} characters, fewer beside other calls; lines such as 30-120",
+    "read": "text of a file, at most {} characters; lines such as 30-120",
     "edit": "put `new` in place of the one `old`, or of `lines` such as 30-42, as read shows them",
     "write": "make or replace a file",
 }
