@@ -43,9 +43,11 @@ class Counting(Scripted):
         return self._count(text)
 
 
-def measure(quick: bool = False, halves: Mapping[str, int] | None = None) -> dict[str, Any]:
-    """All figures. `halves` says by shape of how many steps they are; otherwise it is the most."""
-    sizes, times = (QUICK_SIZES, 1) if quick else (SIZES, 3)
+def measure(
+    quick: bool = False, halves: Mapping[str, int] | None = None, sizes: Sequence[int] = ()
+) -> dict[str, Any]:
+    """All figures. `sizes` are the steps of its jobs, `halves` those by shape; else they are the most."""
+    sizes, times = (sizes or QUICK_SIZES, 1) if quick else (SIZES, 3)
     count, name = tokenizer()
     instructions, index, schemas, upfront = _instructions(count)
     planned, stepwise = (_job(10, shape, count) for shape in ("planned", "asked"))

@@ -107,7 +107,7 @@ def folder(tmp_path: Path) -> Path:
     return inside
 
 
-FORGETFUL = {"kernel", "workspace"}
+FORGETFUL = {"kernel", "workspace", "evolution", "mcp", "sandbox"}
 """Folders of tests that keep no memory by day."""
 
 

@@ -27,6 +27,7 @@ import pytest
 import yaml
 from markdown_it import MarkdownIt
 from test_repository import ROOT, tracked
+from warm import commands
 
 from kernel.errors import Exit
 from kernel.events import Event
@@ -99,7 +100,7 @@ def environment(home: Path) -> dict[str, str]:
     """The environment for commands, without keys or settings of the user."""
     kept = ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV", "TMPDIR")
     values = {name: value for name, value in os.environ.items() if name in kept}
-    path = f"{Path(sys.executable).parent}:{values.get('PATH', '')}"
+    path = f"{commands()}:{Path(sys.executable).parent}:{values.get('PATH', '')}"
     values["FRACTAL_TRUST"] = "all"  # at a terminal the user is asked
     return values | {"HOME": str(home), "PATH": path, "TZ": "UTC", "NO_COLOR": "1", "COLUMNS": "100"}
 

@@ -304,7 +304,7 @@ def test_every_command_skips_modules_that_a_run_wrote_as_if_they_were_not_there(
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     commands = (["ls"], ["doctor"], ["recall", "it"], ["mcp"], ["acp"])
-    calls = [(each, cwd) for cwd in (None, elsewhere) for each in commands][:: every(2)]
+    calls = [(each, cwd) for cwd in (None, elsewhere) for each in commands][:: every(3)]
     assert installed.run(write("notes.txt", "it")).returncode == 0
     codes = [installed.call(*each, cwd=cwd).returncode for each, cwd in calls]
     planted = f"open({str(installed.folder / 'ran')!r}, 'w').write(__name__)\n"

@@ -15,7 +15,8 @@ def deep_imports() -> set[str]:
     found: set[str] = set()
     for package in ("runtime", "fractal"):
         for path in (ROOT / package).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            text = path.read_text("utf-8")
+            for node in ast.walk(ast.parse(text)) if "kernel." in text else ():
                 if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kernel."):
                     found |= {f"{node.module} {each.name}" for each in node.names}
     return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -662,11 +663,13 @@ def test_programs_start_in_one_place_only() -> None:
     starting |= {"asyncio.create_subprocess_exec", "asyncio.create_subprocess_shell", "os.posix_spawn"}
     starting |= {f"os.exec{kind}" for kind in ("v", "ve", "vp", "vpe", "l", "le", "lp", "lpe")}
     starting |= {"webbrowser.open", "multiprocessing.Process"}
+    names = {part for each in starting for part in each.split(".")} - {"os", "asyncio", "run", "call", "open"}
+    begins = re.compile(rf"\b(?:{'|'.join(sorted(names))})\b")  # most files have none: they are not parsed
     found = {
         path.relative_to(ROOT).as_posix()
         for package in ("kernel", "runtime", "fractal")
         for path in (ROOT / package).rglob("*.py")
-        if starting & set(called(path.read_text("utf-8")))
+        if begins.search(text := path.read_text("utf-8")) and starting & set(called(text))
     }
     assert found <= STARTERS, json.dumps(sorted(found - STARTERS))
 

@@ -251,7 +251,7 @@ def test_a_file_of_the_folders_memory_hides_none_that_ships(work: Path, name: st
 def test_no_instruction_lies_beside_methods(work: Path, name: str) -> None:
     path = method(work, name)
     both = Reflexes([work / ".fractal" / "state" / "memory" / "methods", shipped_system()])
-    assert both.shelf.language.systems == (shipped_system(),)
+    assert both.shelf.systems == (shipped_system(),)
     assert not any(each.path == path for each in both.shelf.procedures)
 
 

@@ -189,10 +189,11 @@ class Place:
         shutil.rmtree(self.outside, ignore_errors=True)
         if not self.entries:
             shutil.copytree(self.kept, self.folder, symlinks=True)
+            self.entries = self._entries()
         elif changed := {path for path, _ in self.entries.items() ^ self._entries().items()}:
             # a command before may have a database open, and writes into it when it lets go of it
             self._restore(changed | {path for path in self.entries if ".sqlite3" in path})
-        self.entries = self._entries()
+            self.entries = self._entries()
         self.outside.mkdir()
 
     def _restore(self, changed: set[str]) -> None:
@@ -216,13 +217,14 @@ class Place:
     def _entries(self) -> dict[str, tuple[int, ...]]:
         """What tells whether a file, a folder or a link has changed, by its path in the folder."""
         found: dict[str, tuple[int, ...]] = {}
+        top = f"{self.folder}/"
         for at, folders, files in os.walk(self.folder):
-            for name in (".", *folders, *files):
-                path = os.path.join(at, name)  # noqa: PTH118
+            for name in ("", *folders, *files):
+                path = f"{at}/{name}" if name else at
                 now = os.lstat(path)
                 size = 0 if stat.S_ISDIR(now.st_mode) else now.st_size
-                found[os.path.relpath(path, self.folder)] = (now.st_mode, now.st_mtime_ns, now.st_ino, size)
-        return found
+                found[path.removeprefix(top)] = (now.st_mode, now.st_mtime_ns, now.st_ino, size)
+        return {path: entry for path, entry in found.items() if path != str(self.folder)}
 
     def __call__(self, command: str, **env: str) -> Ran:
         words = [word.format(**self.names, folder=self.folder.parent) for word in COMMANDS[command]]
@@ -322,10 +324,10 @@ def called() -> tuple[str, ...]:
 
 def test_commands_that_remove_or_write_follow_no_link_anywhere_in_a_state(made: Place) -> None:
     for n, site in enumerate(sites(made)):
-        if site.count("/") < 3 and (made.kept / site).is_dir():
+        if n % every(2) == 0 and site.count("/") < 3 and (made.kept / site).is_dir():
             unharmed(made, site, ("gc", "forget", "discard")[n % every(3) :: every(3)])
-        if n % every(3) == 0:
-            unharmed(made, site, (REMOVING[n // every(3) % len(REMOVING)],))
+        if n % every(6) == 0:
+            unharmed(made, site, (REMOVING[n // every(6) % len(REMOVING)],))
 
 
 @pytest.mark.parametrize("site", ["state", "state/memory"])

@@ -14,6 +14,8 @@ import functools
 import inspect
 import os
 import select
+import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -69,6 +71,20 @@ def started(command: Sequence[str]) -> list[str]:
     if not can(command, {}):
         return list(command)
     return [sys.executable, "-IS", warm_start.__file__, "start", _address(), *command[1:]]
+
+
+@functools.cache
+def commands() -> str:
+    """A folder for the PATH of a shell, whose `fractal` starts as a fork; at night the installed one."""
+    if not WARM:
+        return str(Path(sys.executable).parent)
+    folder = Path(tempfile.mkdtemp(prefix="commands-"))
+    atexit.register(shutil.rmtree, folder)
+    start, program = folder / "start.py", folder / "fractal"
+    start.write_text("from fractal.__main__ import main\n\nmain()\n")
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(started([sys.executable, str(start)]))} "$@"\n')
+    program.chmod(0o755)
+    return str(folder)
 
 
 def _take_terminal() -> None:

@@ -48,7 +48,7 @@ def sample_reflex(tool: Tool, systems: Sequence[Path]) -> tuple[str, File] | Non
         f"| {tool.name} {' '.join(values)} | {reads} |\n"
     )
     text = f"---\n{yaml.safe_dump(head, sort_keys=False, allow_unicode=True)}---\n{body}"
-    readable = read(Path(name), text, shared_words(systems).language)
+    readable = read(Path(name), text, shared_words(systems))
     return (name, File(text.encode(), False)) if isinstance(readable, Procedure) else None
 
 

@@ -54,9 +54,8 @@ class Events:
         """Take the next bytes; yield the values that they complete."""
         text = self._decoder.decode(piece, last)
         if not self.kind:
-            self._head += text
-            self.kind = _kind_of(self._head, last)
-            text = self._head.lstrip(_BLANK) if self.kind else ""
+            text = self._head = (self._head + text).lstrip(_BLANK)  # no later piece reads the blanks again
+            self.kind = _kind_of(text, last)
         if self.kind == "json":
             self._whole.append(text)
         elif self.kind:
@@ -150,8 +149,8 @@ class Events:
 
 
 def _kind_of(head: str, last: bool) -> str:
-    """What an answer is by its first characters; "" if more are needed."""
-    head = head.lstrip(_BLANK)[:8]
+    """What an answer is by its first characters that are not blank; "" if more are needed."""
+    head = head[:8]
     if not head or (not last and any(field.startswith(head) and field != head for field in _FIELDS)):
         return ""
     if head[0] in "{[":

@@ -89,7 +89,7 @@ def _proper(word: str, scan: Scan) -> bool:
     """Whether a word is a name: capitalised, and none that decides what to do."""
     from runtime.memory.tasks.words import words_of
 
-    return word[0].isupper() and word.lower() not in words_of(scan.language.systems).fixed
+    return word[0].isupper() and word.lower() not in words_of(scan.systems).fixed
 
 
 def _noun(word: str, scan: Scan) -> bool:
@@ -97,7 +97,7 @@ def _noun(word: str, scan: Scan) -> bool:
     from runtime.memory.tasks.words import words_of
 
     low = word.lower()
-    fixed = words_of(scan.language.systems).fixed
+    fixed = words_of(scan.systems).fixed
     verbal = len(low) > 5 and low.endswith(_NOT_NOUNS)
     return len(low) > 2 and not verbal and low not in fixed and _stem(low) not in fixed
 

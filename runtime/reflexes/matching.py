@@ -130,7 +130,7 @@ def match(
     found = chunks(task)
     if not found:
         return None
-    scan = Scan(found, task, shelf.language, prior, around)
+    scan = Scan(found, task, shelf.language, prior, around, systems=shelf.systems)
     for by_intent in (False, True):
         covered = _Covered(scan, shelf, by_intent)
         whole = covered.best(0, len(found), prior) or (None if covered.torn else _split_tasks(covered))
@@ -151,7 +151,7 @@ class _Covered:
 
     def _orders_change(self, start: int, end: int) -> bool:
         """Whether the tokens from `start` to `end` order a change."""
-        return demand(self.scan.raw(start, end), self.scan.language.systems) == "change"
+        return demand(self.scan.raw(start, end), self.scan.systems) == "change"
 
     def best(
         self, start: int, end: int, prior: tuple[Earlier, ...], beside: Beside | None = None

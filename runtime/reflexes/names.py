@@ -324,8 +324,8 @@ def _statement(scan: Scan, at: int) -> Iterator[Read]:
 
     text = scan.raw(at, end)
     plain = text.strip(" \t.!")
-    found = statements(plain, scan.language.systems)
-    if found == [plain] and not ordered(plain, scan.language.systems):
+    found = statements(plain, scan.systems)
+    if found == [plain] and not ordered(plain, scan.systems):
         yield end, plain, 2
 
 

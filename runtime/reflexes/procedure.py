@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -199,6 +198,7 @@ class Shelf:
 
     procedures: tuple[Procedure, ...] = ()
     language: Language = field(default_factory=Language)
+    systems: tuple[Path, ...] = ()  # whose operations and words count
     joins: tuple[tuple[str, ...], ...] = ()
     before: tuple[tuple[str, ...], ...] = ()  # courtesies before and after a task
     after: tuple[tuple[str, ...], ...] = ()
@@ -260,10 +260,9 @@ class Reflexes:
         }
         self._stats = stats
         self.version += 1
-        built, faults = _built(self.folders, tuple(self._read.items()))
-        # copies: whether one changes something is kept in it, and the files of its operations may change
+        built, faults = _built(self.folders, self._read)
         self._drafts = [each for each in built.procedures if each.learned and not self._is_signed(each.path)]
-        used = (replace(each) for each in built.procedures if each not in self._drafts)
+        used = (each for each in built.procedures if each not in self._drafts)
         self.shelf = replace(built, procedures=tuple(used))
         self._faults = list(faults)
         return True
@@ -293,41 +292,54 @@ class Reflexes:
         return {path: stat for _, (path, stat) in sorted(found.items())}
 
 
-@lru_cache(maxsize=8)
-def _built(
-    folders: tuple[Path, ...], texts: tuple[tuple[Path, str | Fault], ...]
-) -> tuple[Shelf, tuple[Fault, ...]]:
-    """The shelf of these texts, and what is invalid. What is compiled serves all runs of a process."""
-    read = {path: text if isinstance(text, Fault) else _meta(path, text) for path, text in texts}
-    faults = [meta for meta in read.values() if isinstance(meta, Fault)]
-    metas = {path: meta for path, meta in read.items() if not isinstance(meta, Fault)}
-    words = next((path for path in metas if path.name == LANGUAGE), Path())
+def _built(folders: tuple[Path, ...], texts: Mapping[Path, str | Fault]) -> tuple[Shelf, tuple[Fault, ...]]:
+    """The shelf of these texts, and what is invalid."""
+    words = next(((path, text) for path, text in texts.items() if path.name == LANGUAGE), None)
+    shared = _shared(*words) if words else Shelf()
+    language = words if isinstance(shared, Shelf) else None
+    read = [_compiled(path, text, language) for path, text in texts.items() if path.name != LANGUAGE]
+    faults = tuple(each for each in (shared, *read) if isinstance(each, Fault))
+    shelf = shared if isinstance(shared, Shelf) else Shelf()
     systems = tuple(folder for folder in folders if folder.name != METHODS)  # it has no other instructions
-    shelf = Shelf()
+    # copies: whether one changes something is kept in it, and the files of its operations may change
+    active = (each for each in read if isinstance(each, Procedure) and each.status == "active")
+    procedures = tuple(replace(each, systems=systems) for each in active)
+    return replace(shelf, procedures=procedures, systems=systems), faults
+
+
+@lru_cache(maxsize=8)
+def _shared(path: Path, text: str | Fault) -> Shelf | Fault:
+    """The words that reflexes share. What is read serves all runs of a process."""
+    meta = text if isinstance(text, Fault) else _meta(path, text)
     try:
-        shelf = _shelf(metas.pop(words, {}), systems)
+        return meta if isinstance(meta, Fault) else _shelf(meta)
     except _INVALID as error:
-        faults.append(Fault(words, 1, f"the shared words cannot be read: {error}"))
-    procedures = [_parse(path, meta, shelf.language) for path, meta in metas.items()]
-    faults += [each for each in procedures if isinstance(each, Fault)]
-    active = (each for each in procedures if isinstance(each, Procedure) and each.status == "active")
-    return replace(shelf, procedures=tuple(active)), tuple(faults)
+        return Fault(path, 1, f"the shared words cannot be read: {error}")
+
+
+@lru_cache(maxsize=1024)
+def _compiled(path: Path, text: str | Fault, words: tuple[Path, str | Fault] | None) -> Procedure | Fault:
+    """The reflex of a file with these shared words. What is compiled serves all runs of a process."""
+    shared = _shared(*words) if words else Shelf()
+    meta = text if isinstance(text, Fault) else _meta(path, text)
+    return meta if isinstance(meta, Fault) else _parse(path, meta, cast(Shelf, shared).language)
 
 
 def shared_words(folders: Sequence[Path]) -> Shelf:
     """The shelf without reflexes: the words of the first `language.md` that says `kinds`."""
     for folder in folders:
-        loaded = _load(folder / "reflexes" / LANGUAGE)
-        with suppress(*_INVALID):
-            if not isinstance(loaded, Fault) and (shelf := _shelf(loaded, tuple(folders))).language.kinds:
-                return shelf
+        path = folder / "reflexes" / LANGUAGE
+        shelf = _shared(path, _text(path))
+        if isinstance(shelf, Shelf) and shelf.language.kinds:
+            return replace(shelf, systems=tuple(folders))
     return Shelf()
 
 
-def read(path: Path, text: str, language: Language) -> Procedure | Fault:
+def read(path: Path, text: str, shelf: Shelf) -> Procedure | Fault:
     """A reflex from the text of its file."""
     meta = _meta(path, text)
-    return meta if isinstance(meta, Fault) else _parse(path, meta, language)
+    found = meta if isinstance(meta, Fault) else _parse(path, meta, shelf.language)
+    return found if isinstance(found, Fault) else replace(found, systems=shelf.systems)
 
 
 def _parse(path: Path, meta: Mapping[str, Any], language: Language) -> Procedure | Fault:
@@ -335,11 +347,6 @@ def _parse(path: Path, meta: Mapping[str, Any], language: Language) -> Procedure
         return _procedure(path, meta, language)
     except ValueError as error:
         return Fault(path, 1, str(error))
-
-
-def _load(path: Path) -> Mapping[str, Any] | Fault:
-    text = _text(path)
-    return text if isinstance(text, Fault) else _meta(path, text)
 
 
 def _draft(path: Path) -> Fault:
@@ -373,7 +380,7 @@ def _meta(path: Path, text: str) -> Mapping[str, Any] | Fault:
     return meta if isinstance(meta, dict) else Fault(path, 2, "the frontmatter is not a mapping of names")
 
 
-def _shelf(words: Mapping[str, Any], systems: tuple[Path, ...] = ()) -> Shelf:
+def _shelf(words: Mapping[str, Any]) -> Shelf:
     """The shared words. Every list is text with `|` between its entries, or a mapping of such lists."""
     lists: Mapping[str, Any] = words.get("lists") or {}
     pronouns: Mapping[str, str] = words.get("pronouns") or {}
@@ -407,7 +414,6 @@ def _shelf(words: Mapping[str, Any], systems: tuple[Path, ...] = ()) -> Shelf:
         file_pronouns=frozenset(phrase_words(pronouns.get("file", ""))),
         **{name: frozenset(str(words.get(name) or "").lower().split()) for name in sets},
         names=frozenset(str(words.get("files") or "").lower().split()),
-        systems=systems,
         descriptions=defaultdict(
             frozenset[str],
             {name: frozenset(str(text).split()) for name, text in (words.get("descriptions") or {}).items()},
@@ -461,9 +467,10 @@ def _procedure(path: Path, meta: Mapping[str, Any], language: Language) -> Proce
         also=by_first_word({"": phrase_words(str(meta.get("also") or ""))}),
         gives=tuple(re.split(r",\s*", str(meta.get("gives") or "text"))),
         facts=dict(meta.get("facts") or {}),
-        systems=language.systems,
         status="off" if meta.get("status") is False else "active" if status is True else str(status),
-        **{key: str(meta.get(key) or "") for key in ("needs", "about", "column")},
+        needs=str(meta.get("needs") or ""),
+        about=str(meta.get("about") or ""),
+        column=str(meta.get("column") or ""),
         reshapes=bool(meta.get("reshapes")),
         made_by=tuple(map(str, meta.get("made-by") or ())),
     )

@@ -79,7 +79,6 @@ class Language:
     descriptions: Mapping[str, frozenset[str]] = field(  # words of texts that are still to be written
         default_factory=lambda: defaultdict[str, frozenset[str]](frozenset)
     )
-    systems: tuple[Path, ...] = ()  # the folders whose `memory/words.md` count
     # for reading by intents
     concepts: Mapping[str, tuple[Words, ...]] = field(default_factory=dict)  # classes of words by name
     prepositions: Mapping[str, tuple[Words, ...]] = field(default_factory=dict)  # groups by name
@@ -116,6 +115,7 @@ class Scan:
     prior: tuple[Earlier, ...] = ()
     around: Surroundings | None = None  # None: the folder is not known
     beside: tuple[str, ...] = ()  # the files of the part of the task beside this one
+    systems: tuple[Path, ...] = ()  # the folders whose `memory/words.md` count
 
     @cached_property
     def tables(self) -> list[Contents]:

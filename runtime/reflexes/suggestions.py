@@ -20,12 +20,12 @@ _EXAMPLES = re.compile(r"(?ms)^## Examples\n(.*?)(?=^## |\Z)")
 
 def nearest(task: str, shelf: Shelf, around: Surroundings | None = None) -> str:
     """The shortest example that keeps every word of the task but names, and works; "" if there is none."""
-    words, wanted = _words(task, shelf, around), demand(task, shelf.language.systems)
+    words, wanted = _words(task, shelf, around), demand(task, shelf.systems)
     few = 2 * len(words - {"?"}) < len(task.split())  # most of the task is not among them
     if few or not words - {".", "?"} or words & shelf.language.limits:
         return ""
     for procedure, example in sorted(examples(shelf), key=lambda each: len(each[1])):
-        if words <= _words(example, shelf, around) and demand(example, shelf.language.systems) == wanted:
+        if words <= _words(example, shelf, around) and demand(example, shelf.systems) == wanted:
             found = match(example, shelf, (), around)
             if found and found.procedure is procedure:
                 return f"What can be said, for example: {example}"
@@ -34,7 +34,7 @@ def nearest(task: str, shelf: Shelf, around: Surroundings | None = None) -> str:
 
 def _words(task: str, shelf: Shelf, around: Surroundings | None) -> set[str]:
     """The words of a task without its articles and prepositions; a name of a file is `.`."""
-    scan = Scan(chunks(task) or (), task, shelf.language, (), around)
+    scan = Scan(chunks(task) or (), task, shelf.language, (), around, systems=shelf.systems)
     relating = Said(scan).relating
     found: set[str] = set()
     end = 0

@@ -104,7 +104,7 @@ class Trial:
     def _read(self, text: str) -> Procedure | str:
         """The reflex of a file, or what is wrong with it."""
         path = Path(METHODS) / "method.md"
-        found = read(path, text, self._shelf.language)
+        found = read(path, text, self._shelf)
         if isinstance(found, Fault):
             return f"line {found.line}: {found.message}"
         try:

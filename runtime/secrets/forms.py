@@ -251,6 +251,8 @@ _MARKED = re.compile(r"[0-9a-f]{10}\]")
 _HEX_OR_UUID = re.compile(r"(?i)(?:sha\d+[:-])?[0-9a-f-]{7,}\Z")
 SHORT = 5_000
 """Characters up to which it is kept whether a text has such a secret."""
+LONG = 1_000_000
+"""The same for the few texts that were asked for last."""
 SHORTEST = 16
 """Characters below which one word of letters and digits is no secret of a known form."""
 
@@ -322,13 +324,11 @@ def _after(text: str, forms: Sequence[_Form], mark: Mark) -> str:
 
 def without_forms(text: str, mark: Mark) -> str:
     """The text without secrets of a known form, also where it is the inside of JSON."""
-    if len(text) <= SHORT and _has_none(text):
-        return text
-    return _without_forms(text, mark)
+    has_none = _has_none if len(text) <= SHORT else _long_has_none
+    return text if len(text) <= LONG and has_none(text) else _without_forms(text, mark)
 
 
-@lru_cache(maxsize=1024)
-def _has_none(text: str) -> bool:
+def _holds_none(text: str) -> bool:
     """Whether a text has no secret of a known form: most texts of a document are written many times."""
     found: list[str] = []
 
@@ -338,6 +338,10 @@ def _has_none(text: str) -> bool:
 
     _without_forms(text, mark)
     return not found
+
+
+_has_none = lru_cache(maxsize=1024)(_holds_none)
+_long_has_none = lru_cache(maxsize=16)(_holds_none)
 
 
 def _without_forms(text: str, mark: Mark) -> str:

@@ -14,7 +14,7 @@ from typing import Literal
 
 from runtime.text.inflection import verb_forms
 from runtime.text.patterns import any_of
-from runtime.text.sections import sections
+from runtime.text.sections import having, sections
 
 Demand = Literal["look", "change", "open"]
 NAME = "demand.md"
@@ -174,7 +174,7 @@ def demands_in(systems: tuple[Path, ...]) -> Demands:
 
 def demand(task: str, systems: Sequence[Path]) -> Demand:
     """What a task demands, by the words of these system folders."""
-    return demands_in(tuple(systems)).of(task)
+    return demands_in(having(tuple(systems), NAME, room="")).of(task)
 
 
 def _starting(phrases: Iterable[str], after: str = "") -> re.Pattern[str]:

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from runtime.pinned import text_of
+
+
+@lru_cache(maxsize=1024)
+def having(systems: tuple[Path, ...], *names: str, room: str = "memory") -> tuple[Path, ...]:
+    """The folders that have one of these files, looked up once per process.
+
+    What is made of the files is kept by these folders: workspaces without files of their own share it.
+    """
+    return tuple(each for each in systems if any((each / room / name).is_file() for name in names))
 
 
 def sections(systems: Sequence[Path], name: str, room: str = "memory") -> Iterator[tuple[str, str]]:

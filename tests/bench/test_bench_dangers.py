@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from lanes import NIGHT
+from warm import run
 
 from bench.dangers import Entry, entries, measure, table
 from kernel.errors import UsageError
@@ -45,7 +45,7 @@ def test_your_own_list_needs_labels_and_commands(tmp_path: Path) -> None:
 
 
 def test_the_command_meets_its_goals_on_the_list_that_ships() -> None:
-    ran = subprocess.run(
+    ran = run(
         [sys.executable, "-m", "bench", "dangers", "--json"], capture_output=True, text=True, timeout=100
     )
     figures = json.loads(ran.stdout)

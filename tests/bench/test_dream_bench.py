@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import NIGHT
 
 from bench import dream, dreaming_trees
 
@@ -15,7 +16,7 @@ FAMILIES = Path(__file__).parents[1] / "runtime" / "memory" / "tasks" / "familie
 
 @pytest.fixture(scope="module")
 def figures() -> dict[str, Any]:
-    return dreaming_trees.measure(FAMILIES, 4, "lexical")
+    return dreaming_trees.measure(FAMILIES, 4 if NIGHT else 2, "lexical")
 
 
 @pytest.mark.night

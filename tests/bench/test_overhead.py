@@ -14,20 +14,21 @@ from bench.job import SHAPES
 pytestmark = pytest.mark.alone if NIGHT else []  # the fixture measures for some seconds
 
 
+FEW, MANY = 10, 200 if NIGHT else 60
 BY_DAY = {"planned": 40, "asked": 80, "side by side": 40, "children": 160}
 """Steps of a run whose halves are compared; children are written in blocks, so that fewer show nothing."""
 
 
 @pytest.fixture(scope="module")
 def figures() -> dict[str, Any]:
-    return overhead.measure(quick=True, halves=None if NIGHT else BY_DAY)
+    return overhead.measure(quick=True, halves=None if NIGHT else BY_DAY, sizes=(FEW, MANY))
 
 
 def test_the_figures_have_the_documented_keys(figures: dict[str, Any]) -> None:
     assert set(figures["instruction_tokens"]) == {"turn", "do", "check"}
     assert set(figures["job"]) == {"planned", "stepwise"}
     for each in overhead.BY_SIZE:
-        assert list(figures[each]) == ["10", "200"]
+        assert list(figures[each]) == [str(FEW), str(MANY)]
     assert set(figures["hello"]) == {"wall_s", "libraries_s", "rss_mb"}
     json.dumps(figures)
 
@@ -57,7 +58,7 @@ def test_a_step_costs_the_same_at_the_end_of_a_long_run(figures: dict[str, Any],
 
 def test_bytes_per_step_do_not_grow_with_the_run(figures: dict[str, Any]) -> None:
     written = figures["bytes_per_step"]
-    assert 0 < written["200"] <= written["10"] <= 6_500  # with what the run shows and keeps once
+    assert 0 < written[str(MANY)] <= written[str(FEW)] <= 6_500  # with what the run shows and keeps once
 
 
 def test_the_table_shows_each_figure_beside_its_goal(figures: dict[str, Any]) -> None:
@@ -68,5 +69,5 @@ def test_the_table_shows_each_figure_beside_its_goal(figures: dict[str, Any]) ->
 
 def test_remembering_costs_once_per_run(figures: dict[str, Any]) -> None:
     plain, more = figures["bytes_per_step"], figures["bytes_per_step_remembering"]
-    once = 10 * (more["10"] - plain["10"])
-    assert 0 < 200 * (more["200"] - plain["200"]) <= 4 * once
+    once = FEW * (more[str(FEW)] - plain[str(FEW)])
+    assert 0 < MANY * (more[str(MANY)] - plain[str(MANY)]) <= 4 * once

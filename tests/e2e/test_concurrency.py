@@ -243,7 +243,7 @@ def test_saved_edits_during_a_run_are_never_overwritten(
     """An editor saves at moments at which the run opens a file: at night at each."""
     at, ends, moment = AtEvent(), Counter[str](), 0
     while ends["not reached"] < 1:
-        moment += every(7)
+        moment += every(14)
         work = tmp_path / f"work-{moment}"
         work.mkdir()
         (work / "a.txt").write_text("a")
@@ -274,7 +274,7 @@ def test_saved_edits_during_a_run_are_never_overwritten(
             path.name.encode() in saved[0] for path in folder.glob("op-*.md")
         ):  # the edited version has all steps
             assert asyncio.run(here.resume(folder.name)).exit == 0
-    assert ends["stopped"] >= 20 // every(7), ends
+    assert ends["stopped"] >= 20 // every(14), ends
 
 
 def test_edited_document_without_finished_steps_continues(stopped: Path, model: str) -> None:

@@ -14,8 +14,10 @@ from functools import cache
 from pathlib import Path
 
 from runtime.text.patterns import any_of
-from runtime.text.sections import sections
+from runtime.text.sections import having, sections
 
+FILE = "statements.md"
+"""The file with the words of a system folder."""
 LONGEST_TEXT = 4_000
 """Characters from which a text counts as pasted."""
 LONGEST, SHORTEST = 300, 8
@@ -55,7 +57,7 @@ class Rules:
 
 def statements(text: str, systems: Sequence[Path]) -> list[str]:
     """The statements in a text, in its words, each once; none if the text is pasted."""
-    rules = rules_of(tuple(systems))
+    rules = rules_of(systems)
     return once(fact for sentence in sentences(text) for _, fact in facts(sentence, rules))
 
 
@@ -66,7 +68,7 @@ def once(found: Iterable[str]) -> list[str]:
 
 def ordered(fact: str, systems: Sequence[Path]) -> bool:
     """Whether an order or a limit may be joined to a fact, so that a model must read it."""
-    rules = rules_of(tuple(systems))
+    rules = rules_of(systems)
     return bool(rules.joined.search(fact) or rules.limited.search(fact))
 
 
@@ -124,7 +126,7 @@ def told(text: str, systems: Sequence[Path], about: str = "") -> list[str]:
     `about` is the task that the text is an answer to. Nothing is a habit where something is supposed, worked
     on, or reported as a fault.
     """
-    rules = rules_of(tuple(systems))
+    rules = rules_of(systems)
     found: list[str] = []
     plain = not any(rules.supposed.search(each) for each in (text, about))
     plain = plain and not any(rules.fault.search(QUOTED.sub(" ", each)) for each in (text, about))
@@ -150,7 +152,7 @@ def answered(question: str, answer: str, systems: Sequence[Path], about: str = "
     """
     if found := told(answer, systems, about):
         return found
-    rules = rules_of(tuple(systems))
+    rules = rules_of(systems)
     question, answer = " ".join(question.split()), " ".join(answer.split())
     short = 0 < len(answer) <= LONGEST - QUESTION_CHARS and not answer.endswith("?")
     single = (
@@ -161,9 +163,13 @@ def answered(question: str, answer: str, systems: Sequence[Path], about: str = "
     return []
 
 
-@cache
-def rules_of(systems: tuple[Path, ...]) -> Rules:
+def rules_of(systems: Sequence[Path]) -> Rules:
     """The combined rules of these system folders."""
+    return _rules_of(having(tuple(systems), FILE))
+
+
+@cache
+def _rules_of(systems: tuple[Path, ...]) -> Rules:
     words = words_of(systems)
     own = words("A person who speaks of themselves")
     whose = words("Whose it is")
@@ -204,6 +210,6 @@ def rules_of(systems: tuple[Path, ...]) -> Rules:
 def words_of(systems: tuple[Path, ...]) -> Callable[[str], str]:
     """A pattern for the entries under a title, in all of these system folders."""
     lists: dict[str, list[str]] = {}
-    for title, body in sections(systems, "statements.md"):
+    for title, body in sections(systems, FILE):
         lists.setdefault(title, []).extend(filter(None, map(str.strip, re.split(r"[,\n]", body))))
     return lambda title: any_of(lists.get(title.casefold(), ())).replace(r"\ ", r"\s+")

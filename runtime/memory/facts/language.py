@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from runtime.text.inflection import stem, verb_forms
-from runtime.text.sections import sections
+from runtime.text.sections import having, sections
 
 _SETS = {
     "says nothing": "silent",
@@ -232,13 +232,11 @@ def _lines(body: str) -> Iterable[list[str]]:
 
 def language_of(systems: tuple[Path, ...]) -> Language:
     """The language of these system folders, nearest first, all of them together."""
-    names = ("words.md", "agreement.md")
-    return _language(tuple(each for each in systems if any((each / "memory" / n).is_file() for n in names)))
+    return _language(having(systems, "words.md", "agreement.md"))
 
 
 @cache
 def _language(systems: tuple[Path, ...]) -> Language:
-    """Read once per process; workspaces without files of their own share one."""
     language = Language()
     for name, read in (("words.md", language.read_words), ("agreement.md", language.read_agreement)):
         for title, body in sections(systems[::-1], name):

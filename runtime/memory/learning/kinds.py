@@ -15,7 +15,7 @@ from typing import Any
 from runtime.memory.embed import Embedder
 from runtime.memory.learning.patterns import GENERAL, NAMES
 from runtime.text.inflection import stem
-from runtime.text.sections import sections
+from runtime.text.sections import having, sections
 
 LIKE = {"lexical": 0.30}
 """The least cosine to an example of a type, by embedder."""
@@ -27,6 +27,8 @@ SECOND = 0.75
 _WORD = re.compile(r"[a-z][a-z-]*[a-z]|[a-z]")
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|`[^`]*`|'[^'\s][^']*'(?!\w)")
 _PATH = re.compile(r"\S*/\S*|\b[\w-]+\.([a-z]{1,5})\b")
+TYPES = "task-types.md"
+"""The file with the types of a system folder."""
 _PART = re.compile(r"[.;:,!?]\s+|\b(?:and|then|please|you|to)\b")
 
 
@@ -92,9 +94,13 @@ class Kinds:
         return [name for name, _ in pairs], self.embedder.embed([text for _, text in pairs])
 
 
-@lru_cache(maxsize=8)
 def kinds_of(systems: tuple[Path, ...], embedder: Embedder | None) -> Kinds:
     """`Kinds` of these folders, one object for all runs of a process."""
+    return _kinds_of(having(systems, TYPES), embedder)
+
+
+@lru_cache(maxsize=8)
+def _kinds_of(systems: tuple[Path, ...], embedder: Embedder | None) -> Kinds:
     return Kinds(systems, embedder)
 
 
@@ -102,7 +108,7 @@ def kinds_of(systems: tuple[Path, ...], embedder: Embedder | None) -> Kinds:
 def types_of(systems: tuple[Path, ...]) -> Mapping[str, Type]:
     """The types that these folders define; a folder without the file adds nothing."""
     types: dict[str, Type] = {}
-    for name, body in sections(systems, "task-types.md"):
+    for name, body in sections(systems, TYPES):
         if not NAMES.fullmatch(name):
             continue
         type = types.setdefault(name, Type())

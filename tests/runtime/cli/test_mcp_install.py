@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from command_line import REPOSITORY, Command
 from in_process import Ran
 from terminal import Terminal
+from warm import run
 
 from kernel.errors import ConfigurationError, Exit
 from runtime.cli.mcp_install import CLIENTS, merged
@@ -162,7 +162,7 @@ def test_without_the_sdk_nothing_is_registered(fractal: Command, home: Path) -> 
     code = "import sys; sys.modules['mcp'] = None\nfrom runtime.cli import main; main()"
     words = ["mcp", "install", "--client", "cursor", "--yes"]
     env = {**os.environ, "HOME": str(home), "PYTHONPATH": str(REPOSITORY)}
-    ran = subprocess.run(
+    ran = run(
         [sys.executable, "-c", code, *words], env=env, cwd=fractal.folder, capture_output=True, text=True
     )
     assert ran.returncode == Exit.CONFIGURATION and "pip install 'fractal-runtime[mcp]'" in ran.stderr
@@ -171,7 +171,7 @@ def test_without_the_sdk_nothing_is_registered(fractal: Command, home: Path) -> 
 
 def test_without_a_command_on_the_path_the_module_is_registered(fractal: Command, home: Path) -> None:
     env = {**os.environ, "HOME": str(home), "PYTHONPATH": str(REPOSITORY), "PATH": ""}
-    ran = subprocess.run(
+    ran = run(
         [sys.executable, "-m", "runtime.cli", "mcp", "install", "--client", "cursor", "--print"],
         env=env,
         cwd=fractal.folder,

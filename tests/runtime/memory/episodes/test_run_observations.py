@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from lanes import NIGHT
 from playing import ACCEPT, plan
+from warm import Process
+from warm import run as run_process
 
 from runtime.api.fractal import Fractal
 from runtime.api.knowledge import remember
@@ -214,7 +215,7 @@ def test_two_processes_that_index_at_once_lose_nothing(tmp_path):
     for n in range(6):
         asyncio.run(fractal.run(f"what is 3 + {n}"))
     code = "from runtime.api.fractal import Fractal; print(Fractal().brain.episodes.catch_up())"
-    both = [subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path) for _ in range(2)]
+    both = [Process([sys.executable, "-c", code], cwd=tmp_path) for _ in range(2)]
     assert [each.wait(30) for each in both] == [0, 0]
     assert len(list(fractal.brain.shelf.scan(Experience))) == 6
     assert waiting(fractal.memory.folder) == []
@@ -228,9 +229,7 @@ def test_experiences_are_rebuilt_from_the_documents_when_the_store_is_lost(tmp_p
     for path in fractal.memory.folder.glob("brain.sqlite3*"):
         path.unlink()
     code = "from runtime.cli import main; main(['brain', 'rebuild', '--json'])"
-    ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    ran = run_process([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert json.loads(ran.stdout)["records"]["experience"] == 2
 
 
