@@ -124,6 +124,7 @@ class LlmServer:
             spoiled = False
 
             def do_GET(self) -> None:
+                server.gets.append(self.path)  # before the client can go on
                 pause(server.page_delay)
                 known = self.path in server.pages
                 raw = json.dumps(server.pages.get(self.path, {"error": {"message": "no such page"}})).encode()
@@ -131,7 +132,6 @@ class LlmServer:
                 self.send_header("Content-Length", str(len(raw)))
                 self.end_headers()
                 self.wfile.write(raw)
-                server.gets.append(self.path)
 
             def do_POST(self) -> None:
                 length = int(self.headers.get("Content-Length", 0))
