@@ -101,10 +101,10 @@ def turn_in(text: str, tools: Sequence[Mapping[str, Any]]) -> str:
         called = read.get("calls") if isinstance(read, dict) else None
         if marked and len(marked.calls) > len(called or ()):
             called = (read := json.loads(turn_text(marked.calls, marked.before)))["calls"]
-        answers = isinstance(read, dict) and not called and read.keys() == {"calls", "text"} and read["text"]
-        return (
-            to_json(read) if answers or (called and all(each["tool"] in names for each in called)) else said
-        )
+        if not called:
+            answers = isinstance(read, dict) and read.keys() == {"calls", "text"} and read["text"]
+            return to_json(read) if answers else said
+        return to_json(read) if all(each["tool"] in names for each in called) else said
     if not marked:
         return said
     declared = all(lenient.tool_name(call.name) in names for call in marked.calls)

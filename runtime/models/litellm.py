@@ -136,7 +136,7 @@ def _litellm() -> ModuleType:
 
 
 def _own_clients(handler: Any) -> None:
-    """Give the clients of this class our transport, and bound their answers: litellm has no setting for that."""
+    """Give the clients of this class our transport, and bound their answers: litellm has no such setting."""
     make: Any = handler.create_client
 
     def create_client(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -54,7 +54,7 @@ from runtime.models.refusals import (
     other_limit,
 )
 from runtime.models.seeing import sees_by_name
-from runtime.models.servers import Servers
+from runtime.models.servers import ASKED_AGAIN, KEPT, Servers
 from runtime.models.tool_calls import object_of, turn_text
 from runtime.models.window import LOCAL, Window, in_table, valid
 from runtime.proxies import proxy_for
@@ -265,7 +265,9 @@ class Provider(Responder, ABC):
         usual = ("usual for a local model", LOCAL) if runs_here else ("usual", super().window)
         said = (("the settings", self.context), *first, usual)
         found = next(Window(tokens, source) for source, tokens in said if tokens)
-        fits = valid(known.get("fits"))
+        # a server on this machine does not always say that it was started anew with a larger window
+        age = ASKED_AGAIN if is_loopback(self.address) else KEPT
+        fits = valid(self.servers.known(self.server, age).get("fits"))
         return Window(fits, "the server") if fits and fits < found.tokens else found
 
     @property
