@@ -176,6 +176,10 @@ class Provider(Responder, ABC):
         """Optional parts of a request that the server has refused, and that are left out since."""
         self.one_at_fault = False
         """Whether its server refused a request, naming no part of it, and took it without all of them."""
+        self.broke_off = False
+        """Whether its server has ended a stream too early, once."""
+        self.streams_only = False
+        """Whether its server never answers in one piece: a stream that says that it is done is complete."""
         self.limit = str(facts.get("limit", "max_tokens"))
         """The request's member for the longest reply."""
         self._longest = whole(facts.get("longest"), 0)  # tokens of a reply that the server allows; 0: unknown
@@ -448,7 +452,8 @@ class Provider(Responder, ABC):
             raise ProviderError(
                 f"{self._at}: the provider's filter withheld the reply; rephrase the task", cost
             )
-        whole = answer.finish == "stop" or self._is_whole(ask, answer)
+        done = answer.finish == "broken" and answer.begun and self.streams_only
+        whole = answer.finish == "stop" or done or self._is_whole(ask, answer)
         if answer.finish in ("cut", "broken") and not whole:
             by_server = answer.finish == "broken" or not answer.begun
             paid = cost if answer.begun else None
