@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib import import_module
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from kernel.asking.messages import Message, calls_of, prompt_tokens, sent
 from kernel.asking.responder import FREE, Ask, Reply, Responder, Tier, Usage, Waits, estimate_tokens
@@ -59,7 +60,7 @@ from runtime.models.tool_calls import object_of, turn_text
 from runtime.models.window import LOCAL, Window, in_table, valid
 from runtime.proxies import proxy_for
 from runtime.received import LIMIT, TooLarge, of_reply
-from runtime.secrets.known import learn_secrets, secret_of
+from runtime.secrets.known import learn_secret, learn_secrets, secret_of
 from runtime.secrets.redaction import redact
 from runtime.text.json_reader import read_reply
 from runtime.workspace.settings import Timeouts
@@ -157,6 +158,7 @@ class Provider(Responder, ABC):
         except ValueError as error:
             raise ConfigurationError(f"{self.name}: api_base: {error}") from None
         api_base = self.api_base
+        learn_secret("password of api_base", urlsplit(api_base or "").password or "")
         self.key_env, self.key_command = key_env, command_words(key_command)
         self.headers, self.ca_bundle = dict(headers or {}), ca_bundle
         self.given_price = price

@@ -17,6 +17,7 @@ from kernel.asking.responder import Ask
 from kernel.errors import ProviderError
 from runtime.models.openai_client import OpenAI
 from runtime.models.prices import Price
+from runtime.text.json_reader import read_reply
 
 READ = {
     "type": "function",
@@ -303,6 +304,14 @@ async def test_an_answer_in_the_form_of_calls_as_text_is_its_text(llm_server, as
     llm_server.say(said)
     read, _ = await asked(native)
     assert (read["calls"], read["text"]) == ([], "It is blue.")
+
+
+@pytest.mark.parametrize("before", ["", "Here it is:\n", "Here it is:\n```json\n"])
+async def test_a_closing_mark_in_a_string_ends_no_thinking(llm_server, make_ask, before):
+    said = f'{before}{{"answer": "it ends with </think> here"}}'
+    llm_server.say(said)
+    model = OpenAI("openai/some-model", api_base=llm_server.url)
+    assert read_reply((await model.answer(make_ask())).text) == {"answer": "it ends with </think> here"}
 
 
 async def test_an_object_with_other_members_is_what_the_model_says(llm_server, asked):

@@ -342,6 +342,17 @@ async def test_a_server_that_speaks_no_tls_is_told_at_once(llm_server: LlmServer
         await openai(llm_server.url.replace("http:", "https:")).answer(make_ask())
 
 
+async def test_an_error_does_not_show_the_password_of_an_address(
+    llm_server: LlmServer, make_ask: Ask
+) -> None:
+    llm_server.fail(400, "no user bob:a-pass-word-99 here")
+    with pytest.raises(ProviderError, match="no user bob:") as told:
+        await openai(llm_server.url.replace("http://", "http://bob:a-pass-word-99@"), retries=0).answer(
+            make_ask()
+        )
+    assert "a-pass-word-99" not in str(told.value)
+
+
 # ---- headers ---------------------------------------------------------------------------------------------
 
 
