@@ -32,7 +32,7 @@ from runtime.addresses import is_loopback
 from runtime.http_transport import cause
 from runtime.models import dialects, json_form, thinking
 from runtime.models.answers import Answer, encodable
-from runtime.models.changes import LEFT_OUT, Changes
+from runtime.models.changes import LEFT_OUT, REFUSALS, Changes
 from runtime.models.failures import Failure, OutOfThought, cut_off, failure_of
 from runtime.models.faults import Fault
 from runtime.models.keys import command_words, headers_of, printed_key
@@ -540,6 +540,7 @@ class Provider(Responder, ABC):
 
     async def _answer(self, ask: Ask) -> Reply:
         begun, failures, thoughts, lost = time.monotonic(), 0, 0, FREE
+        unsaid = FREE  # of a stream that ended before anything came: nothing, if it was ended for an error
         end = begun + self.patience
         changes = Changes(self, ask)
         while True:
@@ -550,7 +551,7 @@ class Provider(Responder, ABC):
                     LIMIT.set(of_reply(self.longest(ask)))
                     reply = await self.send(ask, self.timeout.total)
                     changes.worked()
-                    return replace(reply, usage=_sum_usage(reply.usage, lost))
+                    return replace(reply, usage=_sum_usage(reply.usage, _sum_usage(lost, unsaid)))
                 except (FractalError, OutOfThought) as error:
                     changes.worked()
                     if isinstance(error, FractalError):
@@ -564,7 +565,10 @@ class Provider(Responder, ABC):
                         raise ProviderError(f"{self._at}: {large}", self.estimate(ask)) from None
                     error = failure_of(raised)
                     cost = error.usage or (self.estimate(ask) if error.paid else FREE)
-                    lost = _sum_usage(lost, cost)
+                    unsaid = FREE if error.status in REFUSALS else unsaid
+                    lost, unsaid = _sum_usage(lost, unsaid), cost
+                    if not error.by_server or error.usage:
+                        lost, unsaid = _sum_usage(lost, unsaid), FREE
                     if changes.after(error):
                         continue
                     failures += 1
@@ -575,6 +579,7 @@ class Provider(Responder, ABC):
                         f"({failures} of {self.retries})"
                     )
             except FractalError as error:
+                lost = _sum_usage(lost, unsaid)
                 if lost.calls:
                     used: Usage = getattr(error, "usage", None) or FREE
                     error.usage = _sum_usage(used, lost)  # pyright: ignore[reportAttributeAccessIssue]

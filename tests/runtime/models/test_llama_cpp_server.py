@@ -107,6 +107,7 @@ async def test_a_stream_that_ends_before_anything_came_is_asked_for_in_one_piece
     assert json.loads(reply.text)["text"] == "It is blue."
     assert ["stream" in body for body in llm_server.bodies] == [True, False]
     assert notices == ["openai/m: the server broke its stream off; it is asked for the reply in one piece"]
+    assert reply.usage.calls == 2, "nobody knows what the first one has cost"
     for count in (4, 5, 6):
         await responder.answer(turn())
         assert llm_server.count == count, "a server that twice did not stream is asked in one piece"
@@ -126,9 +127,11 @@ async def test_what_a_stream_does_not_say_is_said_in_one_piece(llm_server, model
     too_long = refusal(400, TOO_LONG, "invalid_request_error", "context_length_exceeded")
     llm_server.always(lambda body: streamed(b"") if body.get("stream") else too_long)
     responder = model(servers=servers)
-    with pytest.raises(ProviderError, match=r"longer than the model's context .*2048 tokens"):
+    with pytest.raises(ProviderError, match=r"longer than the model's context .*2048 tokens") as told:
         await responder.answer(turn())
-    assert llm_server.count == 2
+    assert (llm_server.count, told.value.usage) == (2, None), (
+        "an error costs nothing, also where a stream hid it"
+    )
     assert (responder.window, responder.window_source) == (2048, "the server")
     llm_server.always(lambda body: streamed(said("It is blue.")))
     await responder.answer(turn())
