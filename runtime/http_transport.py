@@ -39,7 +39,9 @@ def transport(package: Any, bundle: str | None = None) -> Any:
         way = request.url.scheme, proxy.url if proxy else "", known
         if way not in pools:
             verify = trusted(known) if "https" in way[0] or way[1].startswith("https:") else False
-            through = package.Proxy(proxy.url, ssl_context=verify or None) if proxy else None
+            # the context is that of the way to the proxy, which refuses one for plain HTTP
+            own = {"ssl_context": verify} if way[1].startswith("https:") else {}
+            through = package.Proxy(proxy.url, **own) if proxy else None
             pools[way] = kind(verify=verify, proxy=through, trust_env=False)
         return pools[way]
 

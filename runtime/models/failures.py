@@ -32,6 +32,8 @@ NEVER_AGAIN = frozenset({501, 505, 511})
 REPEATED = frozenset({"input", "body", "failed_generation", "ctx", "request"})
 """Members of an error that repeat what was sent or written."""
 _CLASSES = re.compile(r"^(?:(?:litellm\.)?\w*(?:Error|Exception|Timeout)(?:: | - ))+")
+TOO_LONG = "context_length_exceeded"
+"""The kind of a refusal for its length, as OpenAI names it."""
 _MEANT = {"LLM Provider NOT provided": 404, "issing credentials": 401}
 """What litellm says with another status, or without one."""
 _READING = (TypeError, LookupError, AttributeError, JSONDecodeError, UnicodeError, RecursionError)
@@ -85,6 +87,8 @@ class Failure(Exception):
     @property
     def too_long(self) -> bool:
         """Whether the server says that the prompt, or prompt and reply, are too long."""
+        if TOO_LONG in self.fault.kind:
+            return True
         found = length_in(str(self)) if self.status in (400, 413, 422, 500) else None
         return bool(found and not found.longest and (found.window or "context" in str(self).lower()))
 
@@ -122,11 +126,11 @@ def failure_of(error: Exception) -> Failure:
         if isinstance(unread, JSONDecodeError):
             words = "the answer is no JSON, so that there is no reply in it; is the address right?"
         return Failure(Fault(words), paid=True)
-    status = getattr(error, "status_code", 0)
+    given = getattr(error, "status_code", 0)
+    status = next((n for said, n in _MEANT.items() if said in words), given if isinstance(given, int) else 0)
     fault = (fault_in({"error": told}) if isinstance(told, dict) else None) or Fault(words)
-    fault = replace(
-        fault, words=words, status=next((n for said, n in _MEANT.items() if said in words), status)
-    )
+    kind = TOO_LONG if type(error).__name__ == "ContextWindowExceededError" else fault.kind  # litellm's
+    fault = replace(fault, words=words, status=status, kind=kind)
     holder = getattr(error, "litellm_response_headers", None) or getattr(error, "response", None)
     return Failure(fault, getattr(holder, "headers", holder))
 

@@ -86,9 +86,9 @@ def read_turn(text: str) -> str:
 def turn_in(text: str, tools: Sequence[Mapping[str, Any]]) -> str:
     """The reply of a turn from the text of a server that takes tools and did not read the calls in it.
 
-    These are one object in this form with declared tools only, or what stands with the marks of a model's
-    training. Such a mark that cannot be read is a call that cannot be made, and no answer. Any other text is
-    what the model says.
+    These are one object in this form with declared tools only, also with a text alone, or what stands with
+    the marks of a model's training. Such a mark that cannot be read is a call that cannot be made, and no
+    answer. Any other text is what the model says.
     """
     names = {tool["function"]["name"] for tool in tools}
     said = turn_text((), text)
@@ -101,7 +101,10 @@ def turn_in(text: str, tools: Sequence[Mapping[str, Any]]) -> str:
         called = read.get("calls") if isinstance(read, dict) else None
         if marked and len(marked.calls) > len(called or ()):
             called = (read := json.loads(turn_text(marked.calls, marked.before)))["calls"]
-        return to_json(read) if called and all(each["tool"] in names for each in called) else said
+        if not called:
+            answers = isinstance(read, dict) and read.keys() == {"calls", "text"} and read["text"]
+            return to_json(read) if answers else said
+        return to_json(read) if all(each["tool"] in names for each in called) else said
     if not marked:
         return said
     declared = all(lenient.tool_name(call.name) in names for call in marked.calls)

@@ -58,6 +58,8 @@ class Changes:
         """Keep the part that was left out for a request that the server took; of several, one is at fault."""
         if len(self._tried) > 1 and not self._provider.one_at_fault:
             self._provider.one_at_fault = True
+        elif self._cut and self._tried == {"stream"} and not self._provider.broke_off:
+            self._provider.broke_off = True  # the connection may have been at fault
         else:
             self._provider.refused |= self._tried
 
@@ -77,7 +79,10 @@ class Changes:
 
     def _ask_in_one_piece(self, error: Failure) -> bool:
         """Leave out the stream, once: some servers end one for an error, or for another client."""
-        if self._cut or "stream" not in self._provider.parts(self._ask):
+        if self._cut:  # also the answer in one piece is a stream, which never says more
+            self._provider.streams_only = True
+            return False
+        if "stream" not in self._provider.parts(self._ask):
             return False
         self._cut, self._tried = error, frozenset({"stream"})
         LEFT_OUT.set(self._once | self._tried)
@@ -89,7 +94,7 @@ class Changes:
     def _changed(self, error: Failure) -> bool:
         status, words = error.status, self._words(error)
         if self._tried == {"stream"} and PARTS["stream"].search(words):
-            self._first = self._cut  # it has streams only
+            self._first, self._provider.streams_only = self._cut, True
             return False
         if self._left > 0 and self._provider.learn_lengths(self._ask, str(error)):
             self._left -= 1

@@ -162,7 +162,8 @@ def _read_answer(request: Path) -> tuple[str, object, Path]:
     for path in _answers(request):
         with suppress(OSError):  # it was moved just now
             stat = path.stat()
-            return path.read_text("utf-8", "replace").strip(), (path, stat.st_mtime_ns, stat.st_size), path
+            if text := path.read_text("utf-8", "replace").strip():
+                return text, (path, stat.st_mtime_ns, stat.st_size), path
     return "", None, request
 
 

@@ -22,6 +22,8 @@ LONGEST_PYTHON = 50_000
 """Characters of a call in Python's form that are read."""
 MOST_MARKS = 64
 """Marks of one text that are read."""
+LONGEST_GAP = 200
+"""Characters before an object in which it is looked for what it is a part of."""
 SHOWN = 500
 """Characters of a call that cannot be read that its error shows."""
 _SEP = r"<[｜|]tool[▁_]sep[｜|]>"
@@ -30,7 +32,7 @@ _OPENER = re.compile(
     r"|<(?:\w+:|｜DSML｜)?(?:tool_calls?|function_calls?|functioncall|TOOLCALL|start_function_call)>"
     r"|<\|tool_calls?\|?>|<\|plugin\|>|<\|START_ACTION\|>|<\|python_tag\|>|\[TOOL_CALLS\]|\bfunctools(?=\[)"
     r"|<[｜|]tool[▁_]calls?(?:_section)?[▁_]begin[｜|]>|```tool_(?:code|call)\b|\A\s*(?=\[)"
-    r"|(?m:^)[ \t]*(?=\{\{?\s*\"name\"\s*:\s*\"[^\"\n]{1,80}\"\s*,\s*\"(?:arguments|parameters)\"\s*:)",
+    r"|(?m:^) {0,3}(?=\{\{?\s*\"name\"\s*:\s*\"[^\"\n]{1,80}\"\s*,\s*\"(?:arguments|parameters)\"\s*:)",
 )
 _NAMED = re.compile(
     rf"(?:function\s*{_SEP})?\s*(?:call:)?(?P<name>[A-Za-z_][\w.:/-]{{0,79}})\s*"
@@ -38,6 +40,8 @@ _NAMED = re.compile(
 )
 _FENCE = re.compile(r"\s*(?:```\w*\s*)?")
 _BLANK = re.compile(r"\s*")
+_INSIDE = re.compile(r'(?:[\[{]|"\s*:|[\]}"]\s*,)\s*\Z')
+"""What stands before an object that is a part of a larger one, or of a list."""
 _PARAMETER = re.compile(
     r"<(?:\w+:|｜DSML｜)?parameter(?:=|\s+name=)[\"']?(?P<name>[^\s\"'<>]{1,80})[\"']?(?P<more>[^<>]*)>"
 )
@@ -75,8 +79,10 @@ def calls_in(text: str) -> Marked | None:
         end = max(mark.end(), end + 1)
         if _quoted(text, mark.start(), mark[0]):
             continue
-        found, after = _read(text, mark)
         bare = not mark[0].strip()  # a list or an object alone is a mark only if it has calls
+        if bare and _INSIDE.search(text, max(0, mark.start() - LONGEST_GAP), mark.start()):
+            continue
+        found, after = _read(text, mark)
         if bare and not found:
             continue
         if first < 0:

@@ -21,7 +21,8 @@ from runtime.models import thinking
 from runtime.models.answers import Reader
 from runtime.models.endpoints import ALIASES, ENDPOINTS, OWN, RESPONSES
 from runtime.models.provider import CACHE_KEY, CACHE_MARKS, Provider
-from runtime.models.window import in_answer, in_props, in_table
+from runtime.models.servers import ASKED_AGAIN
+from runtime.models.window import in_answer, in_props, in_table, listed_as
 from runtime.secrets.known import secret_of
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ FIRST_SECONDS = 1.0
 """The longest that a call of a server on this machine waits for what is asked of its window meanwhile."""
 WINDOW_SECONDS = 5.0
 """The longest wait for each piece of a server's list of models."""
-ASKED_AGAIN = 86_400
-"""Seconds after which a server is asked again: it may have been started in another way."""
 NO_PAGE = 404
 LARGEST_LIST = 4_000_000
 """Bytes of that list that are read."""
@@ -110,11 +109,13 @@ class OpenAI(Provider):
     def ask_window(self) -> None:
         """Ask the server for its window, if nothing better is known, and remember the answer for a day.
 
-        What goes wrong means that it does not say.
+        One on this machine is asked by each process: it may have been started anew with another model, or in
+        another way, and then all that was learned of the other one is forgotten. What goes wrong means that
+        it does not say.
         """
         if self.context or (in_table(self.model) and not self.api_base and not self.is_local):
             return
-        if "window" in self.servers.known(self.server, ASKED_AGAIN):
+        if "window" in self.servers.known(self.server, ASKED_AGAIN) and not is_loopback(self.url):
             return
         with suppress(Exception):  # an answer from outside, which nothing depends on
             name = self.model.partition("/")[2] or self.model
@@ -126,8 +127,20 @@ class OpenAI(Provider):
                 window, trained = in_answer(answer.json(), name)
                 if not window and trained:  # llama.cpp: the server may have been started with less
                     props = client.get(f"{str(client.base_url).rstrip('/').removesuffix('/v1')}/props")
+                    if props.is_server_error:  # it still loads the model
+                        return
                     window = in_props(props.json()) if props.is_success else None
-            self.servers.learn(self.server, window=window or trained or 0)
+            self._learn_served(window=window or trained or 0, listed=listed_as(answer.json(), name))
+
+    def _learn_served(self, **said: Any) -> None:
+        """Remember what a server says of itself; one that says something else than before is another one."""
+        before = self.servers.known(self.server)
+        if any(before.get(name, each) != each for name, each in said.items()):
+            self.servers.forget(self.server)
+            self.refused.clear()
+            self._longest = 0
+        if said.items() - self.servers.known(self.server, ASKED_AGAIN).items():
+            self.servers.learn(self.server, **said)
 
     def _headers(self) -> dict[str, str]:
         """The headers of each request: those of the settings, and the key unless they have another."""

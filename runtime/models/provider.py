@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib import import_module
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from kernel.asking.messages import Message, calls_of, prompt_tokens, sent
 from kernel.asking.responder import FREE, Ask, Reply, Responder, Tier, Usage, Waits, estimate_tokens
@@ -34,7 +35,7 @@ from runtime.models.answers import Answer, encodable
 from runtime.models.failures import Failure, OutOfThought, cut_off, failure_of
 from runtime.models.faults import Fault
 from runtime.models.keys import command_words, headers_of, printed_key
-from runtime.models.leaving_out import LEFT_OUT, Changes
+from runtime.models.leaving_out import LEFT_OUT, REFUSALS, Changes
 from runtime.models.prices import (
     LOCAL_PROVIDERS,
     NOTHING,
@@ -54,12 +55,12 @@ from runtime.models.refusals import (
     other_limit,
 )
 from runtime.models.seeing import sees_by_name
-from runtime.models.servers import Servers
+from runtime.models.servers import ASKED_AGAIN, KEPT, Servers
 from runtime.models.tool_calls import object_of, turn_text
 from runtime.models.window import LOCAL, Window, in_table, valid
 from runtime.proxies import proxy_for
 from runtime.received import LIMIT, TooLarge, of_reply
-from runtime.secrets.known import learn_secrets, secret_of
+from runtime.secrets.known import learn_secret, learn_secrets, secret_of
 from runtime.secrets.redaction import redact
 from runtime.text.json_reader import read_reply
 from runtime.workspace.settings import Timeouts
@@ -157,6 +158,7 @@ class Provider(Responder, ABC):
         except ValueError as error:
             raise ConfigurationError(f"{self.name}: api_base: {error}") from None
         api_base = self.api_base
+        learn_secret("password of api_base", urlsplit(api_base or "").password or "")
         self.key_env, self.key_command = key_env, command_words(key_command)
         self.headers, self.ca_bundle = dict(headers or {}), ca_bundle
         self.given_price = price
@@ -176,6 +178,10 @@ class Provider(Responder, ABC):
         """Optional parts of a request that the server has refused, and that are left out since."""
         self.one_at_fault = False
         """Whether its server refused a request, naming no part of it, and took it without all of them."""
+        self.broke_off = False
+        """Whether its server has ended a stream too early, once."""
+        self.streams_only = False
+        """Whether its server never answers in one piece: a stream that says that it is done is complete."""
         self.limit = str(facts.get("limit", "max_tokens"))
         """The request's member for the longest reply."""
         self._longest = whole(facts.get("longest"), 0)  # tokens of a reply that the server allows; 0: unknown
@@ -265,7 +271,9 @@ class Provider(Responder, ABC):
         usual = ("usual for a local model", LOCAL) if runs_here else ("usual", super().window)
         said = (("the settings", self.context), *first, usual)
         found = next(Window(tokens, source) for source, tokens in said if tokens)
-        fits = valid(known.get("fits"))
+        # a server on this machine does not always say that it was started anew with a larger window
+        age = ASKED_AGAIN if is_loopback(self.address) else KEPT
+        fits = valid(self.servers.known(self.server, age).get("fits"))
         return Window(fits, "the server") if fits and fits < found.tokens else found
 
     @property
@@ -446,7 +454,8 @@ class Provider(Responder, ABC):
             raise ProviderError(
                 f"{self._at}: the provider's filter withheld the reply; rephrase the task", cost
             )
-        whole = answer.finish == "stop" or self._is_whole(ask, answer)
+        done = answer.finish == "broken" and answer.begun and self.streams_only
+        whole = answer.finish == "stop" or done or self._is_whole(ask, answer)
         if answer.finish in ("cut", "broken") and not whole:
             by_server = answer.finish == "broken" or not answer.begun
             paid = cost if answer.begun else None
@@ -531,6 +540,7 @@ class Provider(Responder, ABC):
 
     async def _answer(self, ask: Ask) -> Reply:
         begun, failures, thoughts, lost = time.monotonic(), 0, 0, FREE
+        unsaid = FREE  # of a stream that ended before anything came: nothing, if it was ended for an error
         end = begun + self.patience
         changes = Changes(self, ask)
         while True:
@@ -541,7 +551,7 @@ class Provider(Responder, ABC):
                     LIMIT.set(of_reply(self.longest(ask)))
                     reply = await self.send(ask, self.timeout.total)
                     changes.worked()
-                    return replace(reply, usage=_sum_usage(reply.usage, lost))
+                    return replace(reply, usage=_sum_usage(reply.usage, _sum_usage(lost, unsaid)))
                 except (FractalError, OutOfThought) as error:
                     changes.worked()
                     if isinstance(error, FractalError):
@@ -555,7 +565,10 @@ class Provider(Responder, ABC):
                         raise ProviderError(f"{self._at}: {large}", self.estimate(ask)) from None
                     error = failure_of(raised)
                     cost = error.usage or (self.estimate(ask) if error.paid else FREE)
-                    lost = _sum_usage(lost, cost)
+                    unsaid = FREE if error.status in REFUSALS else unsaid
+                    lost, unsaid = _sum_usage(lost, unsaid), cost
+                    if not error.by_server or error.usage:
+                        lost, unsaid = _sum_usage(lost, unsaid), FREE
                     if changes.after(error):
                         continue
                     failures += 1
@@ -566,6 +579,7 @@ class Provider(Responder, ABC):
                         f"({failures} of {self.retries})"
                     )
             except FractalError as error:
+                lost = _sum_usage(lost, unsaid)
                 if lost.calls:
                     used: Usage = getattr(error, "usage", None) or FREE
                     error.usage = _sum_usage(used, lost)  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,7 +1,7 @@
 """What was found out about servers: whether one takes tools, and how long a conversation its model takes.
 
-It is kept in `state/servers.json`, by address and model, and forgotten after a week: a server that was
-started in another way may take more. The file may be removed at any time.
+It is kept in `state/servers.json`, by address and model, and forgotten after a week, or when a server on this
+machine lists another model or window than before. The file may be removed at any time.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from kernel import disk
 FILE = "servers.json"
 KEPT = 7 * 86_400
 """Seconds after which a fact is forgotten."""
+ASKED_AGAIN = 86_400
+"""Seconds after which a server is asked again for its window; it may have been started in another way."""
 MOST = 200
 """Servers that are remembered: those that were learned last."""
 LARGEST = 1_000_000
@@ -36,7 +38,8 @@ class Servers:
     def known(self, server: str, seconds: float = KEPT) -> Mapping[str, Any]:
         """The facts about a server that are no older than that.
 
-        `tools` (bool); `images` (bool); `window` (tokens, 0 if the server does not say it).
+        `tools` (bool); `images` (bool); `window` (tokens, 0 if the server does not say it); `fits` (tokens of
+        a window that a refusal named); `listed` (which model its list named, as a hash).
         """
         if self._here is None:
             self._here = self._read()
@@ -49,12 +52,19 @@ class Servers:
             found = self._read()
             kept = found.pop(server, {})
             new = {name: {"value": value, "at": self._now()} for name, value in facts.items()}
-            found[server] = {**kept, **new}
-            self._here = dict(list(found.items())[-MOST:])
-            if self.path and self.path.parent.is_dir():  # only a run makes that folder
-                with suppress(OSError):
-                    raw = json.dumps(self._here, indent=1).encode("utf-8", "replace")
-                    disk.put(self.path, raw, mode=0o600, fsync=False)
+            self._write({**found, server: {**kept, **new}})
+
+    def forget(self, server: str) -> None:
+        """Forget all facts about a server: another one answers in its place."""
+        with self._learning:
+            self._write({name: each for name, each in self._read().items() if name != server})
+
+    def _write(self, facts: dict[str, dict[str, Any]]) -> None:
+        self._here = dict(list(facts.items())[-MOST:])
+        if self.path and self.path.parent.is_dir():  # only a run makes that folder
+            with suppress(OSError):
+                raw = json.dumps(self._here, indent=1).encode("utf-8", "replace")
+                disk.put(self.path, raw, mode=0o600, fsync=False)
 
     def _is_fresh(self, fact: Any, seconds: float) -> bool:
         at = cast(Mapping[str, Any], fact).get("at") if isinstance(fact, Mapping) else None

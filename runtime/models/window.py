@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 from kernel.document.amounts import whole
+from kernel.document.escaping import to_json
 from runtime.models.prices import entry_of
 from runtime.workspace.settings import LARGEST_WINDOW, SMALLEST_WINDOW
 
@@ -32,17 +34,28 @@ def in_table(model: str) -> int | None:
 
 def in_answer(answer: Any, model: str) -> tuple[int | None, int | None]:
     """What the answer to `/v1/models` says of a model: its window here, and the one it was trained with."""
+    entry = _entry_of(answer, model)
+    given = entry.get("meta")
+    meta = cast(Mapping[str, Any], given) if isinstance(given, Mapping) else {}
+    said = [valid(entry.get(name)) for name in _NAMES] + [valid(meta.get("n_ctx"))]
+    return next(filter(None, said), None), valid(meta.get("n_ctx_train"))
+
+
+def listed_as(answer: Any, model: str) -> str:
+    """A hash of the model that the answer names; neither its times nor other models count."""
+    entry = _entry_of(answer, model)
+    said = to_json([entry.get(name) for name in ("id", "root", "meta")])
+    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _entry_of(answer: Any, model: str) -> Mapping[str, Any]:
+    """The entry of a model in a list; of a list with one entry, that one."""
     data = cast(dict[str, Any], answer).get("data") if isinstance(answer, dict) else None
     entries = (
         [each for each in cast(list[Any], data) if isinstance(each, dict)] if isinstance(data, list) else []
     )
     named = [each for each in entries if each.get("id") == model]
-    for entry in named or (entries if len(entries) == 1 else []):
-        given = entry.get("meta")
-        meta = cast(Mapping[str, Any], given) if isinstance(given, Mapping) else {}
-        said = [valid(entry.get(name)) for name in _NAMES] + [valid(meta.get("n_ctx"))]
-        return next(filter(None, said), None), valid(meta.get("n_ctx_train"))
-    return None, None
+    return next(iter(named or (entries if len(entries) == 1 else [])), {})
 
 
 def in_props(answer: Any) -> int | None:

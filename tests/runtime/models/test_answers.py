@@ -17,6 +17,7 @@ from kernel.asking.responder import Ask
 from kernel.errors import ProviderError
 from runtime.models.openai_client import OpenAI
 from runtime.models.prices import Price
+from runtime.text.json_reader import read_reply
 
 READ = {
     "type": "function",
@@ -273,6 +274,51 @@ class Again:
     """The next attempt may succeed."""
 
     paid: bool = False
+
+
+OBJECT = f'{{"name": "read", "arguments": {A}}}'
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        f"This is the file:\n[\n{OBJECT}\n]",
+        f"This is the file:\n[\n  {OBJECT},\n  {OBJECT}\n]",
+        f'{{"tools": [\n{OBJECT}\n]}}',
+        f'{{"call":\n{OBJECT}\n}}',
+        f'[{{"x": 1}},\n{OBJECT}\n]',
+        f"A call looks like this:\n\n    {OBJECT}",
+        f"A call looks like this:\n```json\n{OBJECT}\n```",
+    ],
+)
+async def test_an_object_that_is_a_part_of_json_or_of_code_is_no_call(llm_server, asked, said):
+    llm_server.say(said)
+    read, _ = await asked(True)
+    assert (read["calls"], read["text"]) == ([], said)
+
+
+@pytest.mark.parametrize("said", ['{"text": "It is blue."}', '{"calls": [], "text": "It is blue."}'])
+@pytest.mark.parametrize("native", [True, False], ids=["native", "json"])
+async def test_an_answer_in_the_form_of_calls_as_text_is_its_text(llm_server, asked, said, native):
+    """A model that is taught by its conversation, as Qwen2.5-Coder 1.5B was, writes it so."""
+    llm_server.say(said)
+    read, _ = await asked(native)
+    assert (read["calls"], read["text"]) == ([], "It is blue.")
+
+
+@pytest.mark.parametrize("before", ["", "Here it is:\n", "Here it is:\n```json\n"])
+async def test_a_closing_mark_in_a_string_ends_no_thinking(llm_server, make_ask, before):
+    said = f'{before}{{"answer": "it ends with </think> here"}}'
+    llm_server.say(said)
+    model = OpenAI("openai/some-model", api_base=llm_server.url)
+    assert read_reply((await model.answer(make_ask())).text) == {"answer": "it ends with </think> here"}
+
+
+async def test_an_object_with_other_members_is_what_the_model_says(llm_server, asked):
+    said = '{"text": "It is blue.", "score": 1}'
+    llm_server.say(said)
+    read, _ = await asked(True)
+    assert read["text"] == said
 
 
 HELLO = [

@@ -8,12 +8,13 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -24,9 +25,12 @@ from lanes import until
 from llm_server import Answer, LlmServer
 
 from kernel.errors import ConfigurationError, ProviderError
+from runtime.http_transport import transport
 from runtime.models.litellm import LiteLLM
 from runtime.models.openai_client import OpenAI
 
+AWAY = "models.invalid"
+"""The name of a host that only a proxy reaches."""
 UNSET = tuple(f"{name}_proxy" for name in ("http", "https", "all", "no"))
 Ask = Callable[..., Any]
 
@@ -185,7 +189,7 @@ async def test_a_socks_proxy_is_used(
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate for localhost that nobody has signed, with its key in the same file."""
+    """A certificate for localhost and another host that nobody has signed, with its key in the same file."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = datetime.now(UTC)
@@ -197,7 +201,9 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.DNSName(AWAY)]), critical=False
+        )
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
@@ -271,6 +277,60 @@ async def test_missing_certificates_are_named(
     assert (await openai(llm_server.url).answer(make_ask())).text == "yes", "plain HTTP needs none"
 
 
+@pytest.fixture
+def tunnel(tls: str) -> Iterator[str]:
+    """The address of a proxy that connects everybody with that server."""
+
+    class Tunnel(BaseHTTPRequestHandler):
+        def do_CONNECT(self) -> None:
+            with socket.create_connection(("127.0.0.1", httpx.URL(tls).port or 0)) as server:
+                self.send_response(200)
+                self.end_headers()
+                back = threading.Thread(target=_pass, args=(server, self.connection), daemon=True)
+                back.start()
+                _pass(self.connection, server)
+                back.join()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Print no log."""
+
+    proxy = ThreadingHTTPServer(("127.0.0.1", 0), Tunnel)
+    threading.Thread(target=proxy.serve_forever, args=(0.02,), daemon=True).start()
+    yield f"http://127.0.0.1:{proxy.server_port}"
+    proxy.shutdown()
+    proxy.server_close()
+
+
+def _pass(source: socket.socket, to: socket.socket) -> None:
+    with suppress(OSError):
+        while piece := source.recv(65_536):
+            to.sendall(piece)
+        to.shutdown(socket.SHUT_WR)
+
+
+@CLIENTS
+async def test_a_server_with_tls_is_reached_through_a_proxy(
+    tunnel: str, certificate: Path, make_ask: Ask, monkeypatch: pytest.MonkeyPatch, make: Callable[..., Any]
+) -> None:
+    monkeypatch.setenv("https_proxy", tunnel)
+    assert (await make(f"https://{AWAY}/v1", ca_bundle=str(certificate)).answer(make_ask())).text == "yes"
+    with pytest.raises(ConfigurationError, match="not trusted"):
+        await make(f"https://{AWAY}/v1").answer(make_ask())
+
+
+@pytest.mark.parametrize("name", ["httpx", "httpx2"])
+async def test_all_clients_reach_it_through_a_proxy(
+    tunnel: str, certificate: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    package = pytest.importorskip(name)
+    monkeypatch.setenv("https_proxy", tunnel)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    async with package.AsyncClient(transport=transport(package)) as client:
+        assert (await client.post(f"https://{AWAY}/v1")).is_success
+    with package.Client(transport=transport(package)) as client:
+        assert client.post(f"https://{AWAY}/v1").is_success
+
+
 async def test_a_file_without_certificates_is_named(make_ask: Ask, tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("nothing")
     with pytest.raises(ConfigurationError, match=r"ca_bundle names .*ca.pem.* in the form PEM"):
@@ -280,6 +340,17 @@ async def test_a_file_without_certificates_is_named(make_ask: Ask, tmp_path: Pat
 async def test_a_server_that_speaks_no_tls_is_told_at_once(llm_server: LlmServer, make_ask: Ask) -> None:
     with pytest.raises(ConfigurationError, match=r"does not speak TLS; .*http://"):
         await openai(llm_server.url.replace("http:", "https:")).answer(make_ask())
+
+
+async def test_an_error_does_not_show_the_password_of_an_address(
+    llm_server: LlmServer, make_ask: Ask
+) -> None:
+    llm_server.fail(400, "no user bob:a-pass-word-99 here")
+    with pytest.raises(ProviderError, match="no user bob:") as told:
+        await openai(llm_server.url.replace("http://", "http://bob:a-pass-word-99@"), retries=0).answer(
+            make_ask()
+        )
+    assert "a-pass-word-99" not in str(told.value)
 
 
 # ---- headers ---------------------------------------------------------------------------------------------

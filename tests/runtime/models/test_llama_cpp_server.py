@@ -107,8 +107,19 @@ async def test_a_stream_that_ends_before_anything_came_is_asked_for_in_one_piece
     assert json.loads(reply.text)["text"] == "It is blue."
     assert ["stream" in body for body in llm_server.bodies] == [True, False]
     assert notices == ["openai/m: the server broke its stream off; it is asked for the reply in one piece"]
-    await responder.answer(turn())
-    assert llm_server.count == 3, "a server that does not stream is asked in one piece from then on"
+    assert reply.usage.calls == 2, "nobody knows what the first one has cost"
+    for count in (4, 5, 6):
+        await responder.answer(turn())
+        assert llm_server.count == count, "a server that twice did not stream is asked in one piece"
+
+
+async def test_a_connection_that_broke_off_once_does_not_end_streams_for_good(llm_server, model, turn):
+    llm_server.queue(streamed(b""), whole("It is blue."))
+    llm_server.always(lambda body: streamed(said("It is blue.")))
+    responder = model()
+    for _ in range(2):
+        await responder.answer(turn())
+    assert ["stream" in body for body in llm_server.bodies] == [True, False, True]
 
 
 async def test_what_a_stream_does_not_say_is_said_in_one_piece(llm_server, model, turn, tmp_path):
@@ -116,9 +127,11 @@ async def test_what_a_stream_does_not_say_is_said_in_one_piece(llm_server, model
     too_long = refusal(400, TOO_LONG, "invalid_request_error", "context_length_exceeded")
     llm_server.always(lambda body: streamed(b"") if body.get("stream") else too_long)
     responder = model(servers=servers)
-    with pytest.raises(ProviderError, match=r"longer than the model's context .*2048 tokens"):
+    with pytest.raises(ProviderError, match=r"longer than the model's context .*2048 tokens") as told:
         await responder.answer(turn())
-    assert llm_server.count == 2
+    assert (llm_server.count, told.value.usage) == (2, None), (
+        "an error costs nothing, also where a stream hid it"
+    )
     assert (responder.window, responder.window_source) == (2048, "the server")
     llm_server.always(lambda body: streamed(said("It is blue.")))
     await responder.answer(turn())
@@ -144,6 +157,19 @@ async def test_a_server_that_has_only_streams_is_not_given_up(llm_server, model,
     llm_server.queue(streamed(b""), refusal(400, "stream must be true"), streamed(said("It is blue.")))
     reply = await model(retries=1, backoff=0.01).answer(turn())
     assert json.loads(reply.text)["text"] == "It is blue."
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+async def test_a_reply_of_a_server_that_has_only_streams_and_names_no_end_is_taken(
+    llm_server, model, turn, refuses
+):
+    unended = streamed(said("It is", " blue.", finish=None))
+    refused = refusal(400, "only streams are supported")
+    llm_server.always(lambda body: unended if body.get("stream") or not refuses else refused)
+    responder = model(retries=1, backoff=0.01)
+    for count in (3, 4):
+        reply = await responder.answer(turn())
+        assert (json.loads(reply.text)["text"], llm_server.count) == ("It is blue.", count)
 
 
 async def test_a_reply_in_one_piece_has_the_time_of_the_whole_reply(llm_server, model, turn):

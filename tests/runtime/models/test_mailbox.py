@@ -52,6 +52,13 @@ async def test_an_ask_is_a_file_with_exactly_the_prompt_and_how_to_answer(mailbo
     task.cancel()
 
 
+async def test_an_answer_is_found_beside_an_empty_one(mailbox, make_ask):
+    task, path = await begin(mailbox(), make_ask())
+    answer_of(path).touch()
+    answer_of(path, ".reply.md").write_text('{"a": 1}')
+    assert await ended(task) == '{"a": 1}'
+
+
 async def test_an_answer_is_taken_when_it_comes_and_both_are_put_away(mailbox, folder, make_ask):
     responder = mailbox()
     assert isinstance(responder, Responder)

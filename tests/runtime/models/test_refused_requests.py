@@ -13,9 +13,12 @@ from typing import Any
 import pytest
 from llm_server import Answer, LlmServer
 from test_answers import READ, SAID
+from test_providers import needs_litellm
 
 from kernel.errors import ConfigurationError, ProviderError
 from runtime.models import make_responder
+from runtime.models.failures import failure_of
+from runtime.models.litellm import LiteLLM
 from runtime.models.openai_client import OpenAI
 from runtime.models.prices import Price
 from runtime.models.servers import Servers
@@ -430,3 +433,20 @@ async def test_a_refusal_that_repeats_the_request_names_nothing_of_it(llm_server
     await responder.answer(make_ask())
     await responder.answer(make_ask())
     assert responder.refused == {"response_format"}
+
+
+@needs_litellm
+async def test_a_refusal_that_litellm_knows_as_one_for_its_length_is_one(llm_server, make_ask, monkeypatch):
+    """Its words alone do not say so."""
+    monkeypatch.setenv("COHERE_API_KEY", "a-key-of-a-test")
+    llm_server.always(lambda body: Answer(status=400, error={"message": "too many tokens: at most a few"}))
+    model = LiteLLM("cohere_chat/command-r", api_base=llm_server.url, retries=0)
+    with pytest.raises(ProviderError, match="longer than the model's context"):
+        await model.answer(make_ask("turn", system="", user="", tools=(READ,), messages=SAID))
+    assert llm_server.count == 1
+
+
+@pytest.mark.parametrize("status", [None, "429", "no"])
+def test_an_error_of_a_library_with_a_strange_status_is_a_failure(status):
+    error = type("StrangeError", (Exception,), {"status_code": status})("no")
+    assert not failure_of(error).passes

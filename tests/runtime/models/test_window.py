@@ -21,9 +21,9 @@ from runtime.models.gguf import trained_context
 from runtime.models.ladder import build
 from runtime.models.litellm import LiteLLM
 from runtime.models.llama import Llama
-from runtime.models.openai_client import ASKED_AGAIN, OpenAI
+from runtime.models.openai_client import OpenAI
 from runtime.models.scripted import Scripted
-from runtime.models.servers import KEPT, Servers
+from runtime.models.servers import ASKED_AGAIN, KEPT, Servers
 from runtime.models.window import LOCAL, in_answer, in_table
 from runtime.workspace.settings import Config
 
@@ -91,11 +91,24 @@ def test_ollamas_window_is_what_it_is_asked_for():
     assert LiteLLM("anthropic/claude-sonnet-4-5").window >= 200_000
 
 
-def test_a_servers_answer_is_remembered_and_the_settings_win(tmp_path: Path, llm_server: LlmServer):
-    llm_server.pages["/v1/models"] = listing(max_model_len=16384)
+AWAY = "http://models.invalid/v1"
+"""The address of a server elsewhere: the server of the test is the proxy on the way."""
+
+
+@pytest.fixture
+def away(llm_server: LlmServer, monkeypatch: pytest.MonkeyPatch) -> LlmServer:
+    monkeypatch.setenv("http_proxy", llm_server.host)
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-a-test")
+    return llm_server
+
+
+def test_a_servers_answer_is_remembered_and_the_settings_win(tmp_path: Path, away: LlmServer):
+    away.pages[f"{AWAY}/models"] = listing(max_model_len=16384)
 
     def model(**more: Any) -> OpenAI:
-        settings = {"api_base": llm_server.url, **more}
+        settings = {"api_base": AWAY, **more}
         made = make_responder("openai/m", settings=settings, state=tmp_path)
         assert isinstance(made, OpenAI)
         return made
@@ -106,7 +119,7 @@ def test_a_servers_answer_is_remembered_and_the_settings_win(tmp_path: Path, llm
     second = model()
     assert second.window == 16384, "the next process knows it at once"
     second.ask_window()
-    assert llm_server.gets == ["/v1/models"], "and does not ask again"
+    assert away.gets == [f"{AWAY}/models"], "and does not ask again"
     assert model(context=4096).window == 4096
     assert model(context=4096).window_source == "the settings"
 
@@ -148,15 +161,66 @@ def test_a_server_that_does_not_say_it_fails_nothing(llm_server: LlmServer, page
 
 
 @pytest.mark.parametrize("page", [None, {"data": []}])
-def test_a_server_that_does_not_say_it_is_not_asked_again_for_a_day(llm_server: LlmServer, page: Any):
+def test_a_server_that_does_not_say_it_is_not_asked_again_for_a_day(away: LlmServer, page: Any):
     clock = [1000.0]
     servers = Servers(now=lambda: clock[0])
     if page is not None:
-        llm_server.pages["/v1/models"] = page
+        away.pages[f"{AWAY}/models"] = page
     for after, asked in ((0, 1), (ASKED_AGAIN - 1, 1), (1, 2)):
         clock[0] += after
-        OpenAI("openai/m", api_base=llm_server.url, servers=servers).ask_window()
-        assert len(llm_server.gets) == asked
+        OpenAI("openai/m", api_base=AWAY, servers=servers).ask_window()
+        assert len(away.gets) == asked
+
+
+SMALL = {"id": "/models/small.gguf", "object": "model", "created": 1}
+LLAMA = {"id": "m", "meta": {"n_ctx_train": 131072, "n_params": 7}}
+PROPS = "/props"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "props", "window"),
+    [
+        ({"id": "m", "max_model_len": 4096}, {"id": "m", "max_model_len": 16384}, 0, 16384),
+        (SMALL, {**SMALL, "id": "/models/large.gguf"}, 0, WINDOW),
+        (LLAMA, {"id": "m", "meta": {"n_ctx_train": 131072, "n_params": 8}}, 4096, 4096),
+        (LLAMA, LLAMA, 16384, 16384),
+    ],
+    ids=["a larger window", "another file", "another model", "a larger window of the same model"],
+)
+def test_a_server_here_that_was_started_anew_is_another_one(
+    tmp_path: Path, llm_server: LlmServer, before: Any, after: Any, props: int, window: int
+):
+    def model() -> OpenAI:
+        servers = Servers(tmp_path / "servers.json")
+        return OpenAI("openai/m", api_base=llm_server.url, servers=servers)
+
+    def says(entry: Any, tokens: int) -> None:
+        llm_server.pages["/v1/models"] = {"data": [entry]}
+        llm_server.pages[PROPS] = {"default_generation_settings": {"n_ctx": tokens}}
+
+    says(before, 4096)
+    first = model()
+    first.ask_window()
+    first.servers.learn(first.server, fits=2048, without=["null"], tools=False, longest=500)
+    says({**before, "created": 2}, 4096)
+    same = model()
+    same.ask_window()
+    assert (same.window, same.refused, same.takes_tools) == (2048, {"null"}, False), "it is the same one"
+    says(after, props)
+    other = model()
+    other.ask_window()
+    assert (other.window, other.refused, other.takes_tools) == (window, set(), True)
+    assert model().window == window, "and the next process knows it"
+
+
+def test_a_server_here_may_have_been_started_with_more_without_saying_so(tmp_path: Path):
+    clock = [1000.0]
+    servers = Servers(tmp_path / "servers.json", lambda: clock[0])
+    for address, later in (("http://127.0.0.1:9/v1", WINDOW), (AWAY, 2048)):
+        known = OpenAI("openai/m", api_base=address, servers=servers)
+        servers.learn(known.server, fits=2048)
+        clock[0] += ASKED_AGAIN
+        assert (known.window, address) == (later, address)
 
 
 def test_the_file_is_read_once_by_a_process_and_what_others_wrote_is_kept(tmp_path: Path):
