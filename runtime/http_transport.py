@@ -6,7 +6,7 @@ It works with `httpx` and with packages that have its interface, and imports non
 from __future__ import annotations
 
 import ssl
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
@@ -20,22 +20,23 @@ UNKNOWN_ISSUERS = frozenset({18, 19, 20, 21})
 NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG"})
 """Reasons of OpenSSL for a server that does not speak TLS."""
 BUNDLE: ContextVar[str] = ContextVar("BUNDLE", default="")
-"""The certificates of `ca_bundle`, where a client of another library serves several models."""
+"""The `ca_bundle` of the present call, where a client of another library serves several models."""
 _E = TypeVar("_E", bound=BaseException)
 
 
-def transport(package: Any, bundle: str | None = None) -> Any:
+def transport(package: Any, bundle: str | Callable[[], str] | None = None) -> Any:
     """A transport for the clients of `package`: `httpx`, or one with its interface.
 
     It sends each request directly or through the proxy that the environment names for its address. What
-    cannot pass by itself is a `ConfigurationError`: a certificate that is not trusted, or no TLS. Without a
-    `bundle`, that of the present call is taken.
+    cannot pass by itself is a `ConfigurationError`: a certificate that is not trusted, or no TLS. For models,
+    `bundle` is their `ca_bundle`, or says what that of the present request is.
     """
+    names = "SSL_CERT_FILE" if bundle is None else "ca_bundle or SSL_CERT_FILE"
     pools: dict[tuple[str, str, str], Any] = {}
 
     def pool(kind: type[Any], request: Any, proxy: Proxy | None) -> Any:
         """The connections of one way; the certificates take time to load, and plain HTTP needs none."""
-        known = BUNDLE.get() if bundle is None else bundle
+        known = bundle() if callable(bundle) else bundle or ""
         way = request.url.scheme, proxy.url if proxy else "", known
         if way not in pools:
             verify = trusted(known) if "https" in way[0] or way[1].startswith("https:") else False
@@ -48,12 +49,12 @@ def transport(package: Any, bundle: str | None = None) -> Any:
     class Transport(package.AsyncBaseTransport, package.BaseTransport):
         async def handle_async_request(self, request: Any) -> Any:
             proxy = proxy_for(str(request.url))
-            with _explained(request, proxy, package.TransportError):
+            with _explained(request, proxy, package.TransportError, names):
                 return await pool(package.AsyncHTTPTransport, request, proxy).handle_async_request(request)
 
         def handle_request(self, request: Any) -> Any:
             proxy = proxy_for(str(request.url))
-            with _explained(request, proxy, package.TransportError):
+            with _explained(request, proxy, package.TransportError, names):
                 return pool(package.HTTPTransport, request, proxy).handle_request(request)
 
         async def aclose(self) -> None:
@@ -68,14 +69,17 @@ def transport(package: Any, bundle: str | None = None) -> Any:
 
 
 @contextmanager
-def _explained(request: Any, proxy: Proxy | None, kind: type[Exception]) -> Generator[None]:
-    """Name the proxy in what goes wrong on the way, and say what has to be changed."""
+def _explained(request: Any, proxy: Proxy | None, kind: type[Exception], names: str) -> Generator[None]:
+    """Name the proxy in what goes wrong on the way, and say what has to be changed.
+
+    `names`: what can name certificates for this request.
+    """
     try:
         yield
     except kind as error:
         refused, server = cause(error, ssl.SSLError), f"{request.url.scheme}://{request.url.netloc.decode()}"
         if isinstance(refused, ssl.SSLCertVerificationError):
-            fix = "name the certificates of your network by ca_bundle or SSL_CERT_FILE"
+            fix = f"name the certificates of your network by {names}"
             fix = f"; {fix}" if refused.verify_code in UNKNOWN_ISSUERS else ""
             raise ConfigurationError(
                 f"{server}: its certificate is not trusted ({refused.verify_message}){fix}"

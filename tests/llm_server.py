@@ -131,6 +131,7 @@ class LlmServer:
                 self.send_response(200 if known else 404)
                 self.send_header("Content-Length", str(len(raw)))
                 self.end_headers()
+                server.gets.append(self.path)  # before the client has its answer
                 self.wfile.write(raw)
 
             def do_POST(self) -> None:

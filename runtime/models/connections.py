@@ -15,7 +15,7 @@ import httpx  # noqa: E402
 
 from kernel.errors import ConfigurationError  # noqa: E402
 from runtime import addresses  # noqa: E402
-from runtime.http_transport import transport  # noqa: E402
+from runtime.http_transport import BUNDLE, transport  # noqa: E402
 from runtime.received import ACCEPTED, held, hold  # noqa: E402
 from runtime.secrets.redaction import redact  # noqa: E402
 
@@ -49,7 +49,7 @@ def bare_client() -> httpx.AsyncClient:
     """A client for another library, which says where and what it sends."""
     hooks = {"response": [held]}
     return httpx.AsyncClient(
-        headers=ACCEPTED, event_hooks=hooks, follow_redirects=True, transport=transport(httpx)
+        headers=ACCEPTED, event_hooks=hooks, follow_redirects=True, transport=transport(httpx, BUNDLE.get)
     )
 
 

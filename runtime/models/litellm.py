@@ -140,7 +140,7 @@ def _own_clients(handler: Any) -> None:
     make: Any = handler.create_client
 
     def create_client(self: Any, *args: Any, **kwargs: Any) -> Any:
-        self.transport = self.transport or transport(import_module("httpx"))
+        self.transport = self.transport or transport(import_module("httpx"), BUNDLE.get)
         client = make(self, *args, **kwargs)
         client.headers.update(ACCEPTED)
         hooks = client.event_hooks

@@ -25,7 +25,7 @@ from lanes import until
 from llm_server import Answer, LlmServer
 
 from kernel.errors import ConfigurationError, ProviderError
-from runtime.http_transport import transport
+from runtime.http_transport import BUNDLE, transport
 from runtime.models.litellm import LiteLLM
 from runtime.models.openai_client import OpenAI
 
@@ -329,6 +329,18 @@ async def test_all_clients_reach_it_through_a_proxy(
         assert (await client.post(f"https://{AWAY}/v1")).is_success
     with package.Client(transport=transport(package)) as client:
         assert client.post(f"https://{AWAY}/v1").is_success
+
+
+@pytest.mark.parametrize("name", ["httpx", "httpx2"])
+async def test_the_certificates_of_a_model_are_for_no_other_server(
+    tls: str, certificate: Path, make_ask: Ask, name: str
+) -> None:
+    package = pytest.importorskip(name)
+    assert (await litellm(tls, ca_bundle=str(certificate)).answer(make_ask())).text == "yes"
+    BUNDLE.set(str(certificate))  # as that call has done in this task
+    async with package.AsyncClient(transport=transport(package)) as client:
+        with pytest.raises(ConfigurationError, match="of your network by SSL_CERT_FILE"):
+            await client.post(tls)
 
 
 async def test_a_file_without_certificates_is_named(make_ask: Ask, tmp_path: Path) -> None:
