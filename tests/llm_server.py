@@ -124,7 +124,6 @@ class LlmServer:
             spoiled = False
 
             def do_GET(self) -> None:
-                server.gets.append(self.path)  # before the client can go on
                 pause(server.page_delay)
                 known = self.path in server.pages
                 raw = json.dumps(server.pages.get(self.path, {"error": {"message": "no such page"}})).encode()
