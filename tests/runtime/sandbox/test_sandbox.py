@@ -329,15 +329,16 @@ async def test_read_only_includes_the_folder(folder: Path) -> None:
 @boxed
 async def test_homes_and_temporary_files_are_hidden(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("hidden")
+    inside = f"/tmp/{tmp_path.name}-{os.getpid()}"
     command = (
-        f"cat {tmp_path}/secret.txt; ls /home /run /var/tmp; ls -a ~/.ssh; echo t > /tmp/t && cat /tmp/t"
+        f"cat {tmp_path}/secret.txt; ls /home /run /var/tmp; ls -a ~/.ssh; echo t > {inside} && cat {inside}"
     )
     ran = await BOXED.run(command, folder=folder)
     assert "hidden" not in ran.output
     assert ran.output.endswith("t\n")
     for name in ("id_rsa", "known_hosts", "authorized_keys"):
         assert name not in ran.output
-    assert not Path("/tmp/t").exists()
+    assert not Path(inside).exists()
 
 
 @boxed
