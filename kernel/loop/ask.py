@@ -54,6 +54,9 @@ REFUSED_CHARS = 1_500
 """Maximum characters of a refused reply that are shown."""
 REASON_CHARS = 1_000
 """Maximum characters of the reason why a reply was refused."""
+REFUSED = "Your reply was refused."
+REPEATED = 20
+"""Characters from which an answer that stands in such a reason is no answer of its own."""
 _OBJECT = re.compile(r"(?:```\w*\s*)?\{.*\}(?:\s*```)?", re.DOTALL)
 Gate = Callable[[Any], Awaitable[None]]
 """Raises `ReplyError` for a typed reply that cannot be used."""
@@ -248,8 +251,11 @@ async def _ask_rung(
         _record(session, request, responder, reply, prompt.instruction_tokens, reused)
         try:
             if reply.truncated:
-                raise ReplyError(f"it was cut off at {request.max_tokens} tokens; answer in fewer words")
+                written = reply.usage.completion_tokens or request.max_tokens
+                raise ReplyError(f"it was cut off after {written} tokens; answer in fewer words")
             value = await parsed_reply(session.run.hooks.parse, request.phase, reply.text, gate)
+            if _repeats(value, refused):
+                raise ReplyError("it repeats what you were told of your reply; answer the task itself")
             return Answer(value, _origin(responder, reply), phase if responder.reads_prompt else "")
         except ReplyError as error:
             why = cut(str(error), REASON_CHARS, "")
@@ -258,6 +264,13 @@ async def _ask_rung(
             if not responder.reads_prompt:
                 break  # code would give the same reply again
     raise ReplyError(f"no usable reply: {refused[-1][1].removeprefix('reply: ')}")
+
+
+def _repeats(value: Any, refused: Sequence[tuple[str, str]]) -> bool:
+    """Whether an answer is what was said of a refused reply, as small models give it back."""
+    answer = value.done.answer.strip() if isinstance(value, TurnReply) and value.done else ""
+    told = (why for _, why in refused if len(answer) >= REPEATED)
+    return bool(refused) and (answer.startswith(REFUSED) or any(answer in why for why in told))
 
 
 def prompt_of(
@@ -333,7 +346,7 @@ def with_refused(prompt: Prompt, refused: Sequence[tuple[str, str]], example: st
     for text, why in refused:
         more.append({"role": "assistant", "content": cut(text, REFUSED_CHARS, "") or "(nothing)"})
         how = "Call a tool, or done." if prompt.tools else ""
-        said = f"Your reply was refused. {how}\n{fenced(why)}{shown}"  # the reason quotes the reply
+        said = f"{REFUSED} {how}\n{fenced(why)}{shown}"  # the reason quotes the reply
         more.append({"role": "user", "content": said})
         shown = ""
     return replace(prompt, messages=(*prompt.messages, *more))

@@ -253,3 +253,17 @@ def test_a_slip_in_one_described_step_repeats_that_ask_only(play: Play) -> None:
     played = play(answer)
     assert [event.data["phase"] for event in played.asks()] == ["turn", "do", "check"]
     assert played.result.exit == Exit.ACCEPTED
+
+
+@pytest.mark.parametrize(
+    "again", ["Your reply was refused. Call a tool, or done.", "give calls, or done, ask or cannot"]
+)
+def test_an_answer_that_repeats_what_was_said_of_a_reply_is_none(play: Play, again: str) -> None:
+    def answer(ask: Ask) -> Any:
+        text = prompt_text(ask)
+        if "it repeats what you were told" in text:
+            return {"done": {"answer": "It sorts by parts."}}
+        return {"done": {"answer": again}} if "was refused" in text else {"calls": []}
+
+    played = play(answer, "what is quicksort?", settings={"check": "auto"})
+    assert played.result.output.startswith("It sorts by parts.")
