@@ -61,7 +61,7 @@ def test_what_is_no_diary_is_named(tmp_path: Path) -> None:
 
 
 def test_the_shipped_diaries_can_be_read() -> None:
-    for path in DIARIES.glob("*.json"):
+    for path in DIARIES.rglob("*.json"):
         diary = read_diary(path)
         assert len(diary.entries) >= 60 and len(diary.asked) == 40
 
