@@ -56,7 +56,7 @@ def parses(folder: Path, changes: FolderChanges, seconds: int = SECONDS) -> list
     Python is read as the Python that runs Fractal reads it, unless the folder has an environment with a newer
     one. Templates, files above `LARGEST` bytes, and what takes too much to be told, are left alone.
     """
-    texts = {path: text for path in sorted(changes.moved) if (text := _text(folder / path)) is not None}
+    texts = {path: text for path in sorted(changes.moved) if (text := text_of(folder / path)) is not None}
     faults = _faults(folder, texts, seconds)
     there = set(changes.there()) if faults else set[str]()
     before = {each.path: changes.before(each.path) for each in faults if each.path in there}
@@ -133,8 +133,8 @@ def _of_bash(folder: Path, text: str) -> Wrong:
     return (forms.line_in(said), said.partition("\n")[0]) if said else None
 
 
-def _text(path: Path) -> str | None:
-    """The text of an ordinary file, if it can be read and is one."""
+def text_of(path: Path) -> str | None:
+    """The text of an ordinary file of at most `LARGEST` bytes; None for a link, a pipe, or no text."""
     try:
         if path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST:
             return None

@@ -17,6 +17,7 @@ from kernel.loop.run_context import Session
 from runtime.proving.claims import claims_tests, unsupported
 from runtime.proving.parsing import parses
 from runtime.proving.suites import counts, replaced_lines, touched_tests
+from runtime.text.shown import shown_name
 
 _TESTS = re.compile(
     r"\b(?:pytest|unittest|tox|nox|jest|vitest|mocha|ava|rspec|phpunit|ctest|doctest)\b"
@@ -65,7 +66,7 @@ def _notes(replaced: Mapping[str, int]) -> list[str]:
     """What the user is told of tests that no longer say what they said: those of before may fail now."""
     if not replaced:
         return []
-    named = [f"{count} in {path}" for path, count in list(replaced.items())[:MOST]]
+    named = [f"{count} in {shown_name(path)}" for path, count in list(replaced.items())[:MOST]]
     more = [f"more in {len(replaced) - MOST} other files"] if len(replaced) > MOST else []
     return [f"(lines of earlier tests that are changed or gone: {', '.join([*named, *more])})"]
 

@@ -7,16 +7,17 @@ import re
 import shlex
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from kernel.loop.hooks import FolderChanges
+from runtime.proving.parsing import text_of
 from runtime.sandbox.tests_by_name import is_test
 from runtime.text.terminal import printed
 
 MOST = 50
-"""Test files of one language that are run."""
+"""Test files of one language that are run, and those whose earlier lines are counted."""
 _PYTHON = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test|tests)\.py$")
 _SCRIPT = re.compile(r"(?:\.(?:test|spec)|(?:^|/)__tests__/.*)\.[cm]?[jt]sx?$|(?:^|/)tests?/[^/]*\.[cm]?js$")
 _RUNNERS: Mapping[str, str] = {
@@ -45,26 +46,24 @@ def touched_tests(folder: Path, changes: FolderChanges) -> str:
 
 
 def replaced_lines(folder: Path, changes: FolderChanges) -> dict[str, int]:
-    """How many lines of tests that were there at the start are no longer there, by file.
+    """How many lines of tests that were there at the start are no longer there, by file; of `MOST` files.
 
     A line that stands in another touched test file now was moved.
     """
-    paths = [path for path in sorted(changes.moved) if is_test(path)]
-    now = Counter(line for path in paths for line in _lines(folder / path))
+    paths = [path for path in sorted(changes.moved) if is_test(path)][:MOST]
+    now = Counter(line for path in paths for line in _lines(text_of(folder / path) or ""))
     found: dict[str, int] = {}
     for path in paths:
-        before = Counter(filter(None, map(str.strip, changes.before(path).splitlines())))
+        before = Counter(_lines(changes.before(path)))
         if gone := (before - now).total():
             found[path] = gone
         now -= before
     return found
 
 
-def _lines(path: Path) -> list[str]:
-    """The lines of a file that say something; none of one that is gone or no file."""
-    with suppress(OSError):
-        return [line for each in path.read_text("utf-8", "replace").splitlines() if (line := each.strip())]
-    return []
+def _lines(text: str) -> Iterator[str]:
+    """The lines of a text that say something."""
+    return filter(None, map(str.strip, text.splitlines()))
 
 
 def counts(output: str) -> str:

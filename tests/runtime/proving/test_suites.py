@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -42,6 +43,23 @@ def test_lines_of_earlier_tests_that_are_gone_are_counted(
         put(folder, path, text)
     changes = FolderChanges({*before, *now}, before=lambda path: before.get(path, ""))
     assert replaced_lines(folder, changes) == found
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "bytes", "folder"])
+def test_lines_are_gone_where_no_text_is_read_now(folder: Path, kind: str) -> None:
+    """A pipe would wait for ever, and a link may lead anywhere."""
+    place = folder / "test_a.py"
+    if kind == "pipe":
+        os.mkfifo(place)
+    elif kind == "link":
+        put(folder, "kept.txt", "a\nb\n")
+        place.symlink_to("kept.txt")
+    elif kind == "bytes":
+        place.write_bytes(b"a\nb\n\0")
+    else:
+        place.mkdir()
+    changes = FolderChanges({"test_a.py"}, before=lambda path: "a\nb\n")
+    assert replaced_lines(folder, changes) == {"test_a.py": 2}
 
 
 # ---- commands ---------------------------------------------------------------------------------------------
