@@ -269,8 +269,11 @@ async def _ask_rung(
 def _repeats(value: Any, refused: Sequence[tuple[str, str]]) -> bool:
     """Whether an answer is what was said of a refused reply, as small models give it back."""
     answer = value.done.answer.strip() if isinstance(value, TurnReply) and value.done else ""
-    told = (why for _, why in refused if len(answer) >= REPEATED)
-    return bool(refused) and (answer.startswith(REFUSED) or any(answer in why for why in told))
+    if not refused:
+        return False
+    return answer.startswith(REFUSED) or (
+        len(answer) >= REPEATED and any(answer in why for _, why in refused)
+    )
 
 
 def prompt_of(

@@ -2,7 +2,8 @@
 
 A part that a refusal names is left out for good; pictures and tools only of this ask, unless the server says
 that it takes none. After a refusal that names no part, all are left out once. Where that helps, the next ask
-leaves out each part by itself, and the one that was at fault stays left out.
+leaves out each part by itself, and the one that was at fault stays left out. A stream that its server breaks
+off is left out, too: once, and from the second time on for the rest of the process.
 """
 
 from __future__ import annotations

@@ -28,9 +28,9 @@ def parted(text: str) -> tuple[str, str]:
     closes = next((each for each in marks if begins or not _in_string(text, each.start())), None)
     if not begins and (not closes or _JSON_BEGINS.match(text) or OPENS.search(text, 0, closes.start())):
         return "", text
-    return text[start : closes.start() if closes else len(text)], text[
-        closes.end() :
-    ].lstrip() if closes else ""
+    if closes is None:
+        return text[start:], ""
+    return text[start : closes.start()], text[closes.end() :].lstrip()
 
 
 def _in_string(text: str, at: int) -> bool:
